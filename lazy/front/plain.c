@@ -5,6 +5,7 @@
 #define TC_NO_SITES
 // clang-format off
 #include <tc/nn.h>
+#include <tc/program.h>
 
 #include "runtime/status.h"
 
@@ -196,3 +197,12 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_status, tc_export, (tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
+      tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
+PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)
+PLAIN(tc_program_file *, tc_program_load_memory, (const void *data, size_t bytes), data, bytes, CALLER)
+PLAIN(tc_status, tc_program_verify, (const tc_program_file *p), p, CALLER)
+PLAIN(tc_status, tc_program_run, (const tc_program_file *p, int n, const tc_program_input *inputs, tc_tensor
+      *outputs), p, n, inputs, outputs, CALLER)
+PLAIN(tc_status, tc_program_run_arrays, (const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int
+      n_outputs, const tc_program_array *outputs), p, n_inputs, inputs, n_outputs, outputs, CALLER)
