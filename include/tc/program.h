@@ -145,8 +145,8 @@ typedef struct tc_program_array {
 
 // The same from and to memory of the caller, without tensors: outputs that are not named are
 // dropped. The errors are the same, and TC_ERR_ARG where an output overlaps another array.
-TC_API tc_status tc_program_run_arrays(const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int n_outputs,
-                                       const tc_program_array *outputs) TC_MUST_USE;
+TC_API tc_status tc_program_run_arrays(const tc_program_file *p, int n_inputs, const tc_program_array *inputs,
+                                       int n_outputs, const tc_program_array *outputs) TC_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -92,8 +92,8 @@ static tc_status load(const tc_kir *kir, const char *name, const void *code, siz
 
 static char *assembly(const tc_kir *kir, const char *name) {
   char *text = NULL, why[256];
-  bool made =
-      self.plugin->assembly(kir, name, self.of.cpu, self.of.features, self.of.vector_bits, &text, why, sizeof why) == TC_OK;
+  bool made = self.plugin->assembly(kir, name, self.of.cpu, self.of.features, self.of.vector_bits, &text, why,
+                                    sizeof why) == TC_OK;
   return made ? text : (free(text), NULL);
 }
 

@@ -82,8 +82,8 @@ static tc_status check_tables(const tc_tcx_image *x) {
     if (!is_text(x, x->targets[i].isa) || !is_text_or_none(x, x->targets[i].facts) || x->targets[i].interpreted > 1)
       return bad("target", i);
   if (x->head->n_shown_weights > x->n_weights) return bad("weight", x->head->n_shown_weights);
-  if (x->n_targets == 0 || x->n_combinations == 0 || x->n_combinations > TC_TCX_MOST_COMBINATIONS || x->n_targets > 64 ||
-      x->n_plans != x->n_combinations * x->n_targets)
+  if (x->n_targets == 0 || x->n_combinations == 0 || x->n_combinations > TC_TCX_MOST_COMBINATIONS ||
+      x->n_targets > 64 || x->n_plans != x->n_combinations * x->n_targets)
     return bad("number of plans", x->n_plans);
   return TC_OK;
 }
@@ -128,7 +128,7 @@ static bool is_result(const checker *c, uint32_t i) {
 }
 
 static bool is_allocation(const checker *c, const tc_tcx_allocation *a) {
-  uint64_t room = a->in == TC_TCX_NONE ? c->s->arena_bytes
+  uint64_t room = a->in == TC_TCX_NONE  ? c->s->arena_bytes
                   : a->in < c->p->out.n ? c->x->byte_counts[c->p->out.first + a->in]
                                         : 0;
   return a->bytes <= room && a->offset <= room - a->bytes && a->offset % 64 == 0;
@@ -189,8 +189,7 @@ static bool is_step(const checker *c, const tc_tcx_step *s) {
   const tc_tcx_image *x = c->x;
   const tc_tcx_range binding = {s->first_binding, s->n_binding}, num = {s->first_num, s->n_num};
   if (!is_inside(binding, c->s->binding.n) || !is_inside(num, c->s->num.n) || s->stage >= c->s->step.n ||
-      s->extent < 0 || s->extent > MOST_EXTENT || !(s->work >= 0 && s->work < 1e18) ||
-      !is_text_or_none(x, s->site))
+      s->extent < 0 || s->extent > MOST_EXTENT || !(s->work >= 0 && s->work < 1e18) || !is_text_or_none(x, s->site))
     return false;
   switch (s->kind) {
     case TC_STEP_KERNEL:
@@ -275,7 +274,8 @@ tc_status tc_tcx_check(const tc_tcx_image *x) {
   for (uint32_t i = 0; i < x->n_combinations && st == TC_OK; i++) {
     if (!measure_values(x, i, bytes)) st = bad("combination", i);
     for (uint32_t t = 0; t < x->n_targets && st == TC_OK; t++) {
-      checker c = {.x = x, .p = &x->plans[i * x->n_targets + t], .input_bytes = bytes, .output_bytes = bytes + x->n_inputs};
+      checker c = {
+          .x = x, .p = &x->plans[i * x->n_targets + t], .input_bytes = bytes, .output_bytes = bytes + x->n_inputs};
       st = check_plan(&c);
     }
   }

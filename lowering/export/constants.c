@@ -56,12 +56,16 @@ tc_status tc_stored_constants_make(const tc_recorded *r, const tc_program *p, tc
   if (st == TC_OK) st = interpret_steps(q);
   if (st == TC_OK) {
     tc_execution_fill_nums(q, r->arg, num);
-    tc_execution run = {.p = q, .at = {storage, (char *const *)(storage + plan->n_leaf), NULL}, .num = num, .fault = &fault};
+    tc_execution run = {
+        .p = q, .at = {storage, (char *const *)(storage + plan->n_leaf), NULL}, .num = num, .fault = &fault};
     st = tc_execution_run(&run);
   }
   for (uint32_t i = 0; i < p->n_cached && st == TC_OK; i++) {
-    const tc_tcx_weight weight = {
-        .name = tc_tcx_add_text(w, ""), .type = TC_U8, .rank = 1, .dim = {(int64_t)p->cached_bytes[i]}, .bytes = p->cached_bytes[i]};
+    const tc_tcx_weight weight = {.name = tc_tcx_add_text(w, ""),
+                                  .type = TC_U8,
+                                  .rank = 1,
+                                  .dim = {(int64_t)p->cached_bytes[i]},
+                                  .bytes = p->cached_bytes[i]};
     if ((out[i] = tc_tcx_add_weight(w, weight, storage[first + i])) == TC_TCX_NONE) st = no_room();
   }
   tc_free(storage), tc_free(num);

@@ -66,8 +66,7 @@ static tc_status check_input(const exporter *e, int i) {
     if (strcmp(e->what.input[k].name, x->name) == 0)
       return tc_fail(TC_ERR_ARG, OP, site_of(e), "two inputs are called '%s'", x->name);
   tc_dims d = tc_shape(x->example);
-  if (d.rank < 0)
-    return tc_invalid(x->example, OP, site_of(e), "the example of input '%s' is no live tensor", x->name);
+  if (d.rank < 0) return tc_invalid(x->example, OP, site_of(e), "the example of input '%s' is no live tensor", x->name);
   if (strncmp(tc_device_of(x->example), "tc:cpu", 6) != 0)
     return tc_fail(TC_ERR_DEVICE, OP, site_of(e), "the example of input '%s' is on %s; a program is of tc:cpu", x->name,
                    tc_device_of(x->example));
@@ -84,8 +83,7 @@ static tc_status check_input(const exporter *e, int i) {
 static tc_status check_size(exporter *e, int i) {
   const tc_export_size *s = &e->options->sizes[i];
   TC_TRY(check_name(e, "a dynamic extent", s->name));
-  if (size_named(e, s->name) != s)
-    return tc_fail(TC_ERR_ARG, OP, site_of(e), "'%s' has two lists of sizes", s->name);
+  if (size_named(e, s->name) != s) return tc_fail(TC_ERR_ARG, OP, site_of(e), "'%s' has two lists of sizes", s->name);
   if (s->n < 1 || !s->values) return tc_fail(TC_ERR_ARG, OP, site_of(e), "'%s' has no sizes", s->name);
   for (int k = 0; k < s->n; k++) {
     if (s->values[k] < 0) return tc_fail(TC_ERR_ARG, OP, site_of(e), "'%s' has a size below 0", s->name);
@@ -238,7 +236,8 @@ static tc_status record_all(exporter *e) {
 
 // ---- tables ----
 
-static void add_value(exporter *e, int table, const char *name, tc_type type, const tc_dims *d, const char *const *dims) {
+static void add_value(exporter *e, int table, const char *name, tc_type type, const tc_dims *d,
+                      const char *const *dims) {
   tc_tcx_value v = {.name = tc_tcx_add_text(&e->w, name), .type = (uint8_t)type, .rank = (uint8_t)d->rank};
   for (int k = 0; k < TC_MAX_RANK; k++) {
     v.size[k] = TC_TCX_NONE;

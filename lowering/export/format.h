@@ -155,7 +155,7 @@ enum {
 #define TC_TCX_ROW(name, type) TC_TCX_TABLE_##name,
   TC_TCX_TABLES(TC_TCX_ROW)
 #undef TC_TCX_ROW
-  TC_TCX_N_TABLES
+      TC_TCX_N_TABLES
 };
 
 typedef struct tc_tcx_span {

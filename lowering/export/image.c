@@ -72,7 +72,8 @@ static bool find_table(const tc_tcx_image *x, int table, size_t record, const vo
 static tc_status find_tables(tc_tcx_image *x) {
   const void *at;
 #define TC_TCX_ROW(row, type) \
-  if (!find_table(x, TC_TCX_TABLE_##row, sizeof(type), &at, &x->n_##row)) return damaged("table " #row " is outside it"); \
+  if (!find_table(x, TC_TCX_TABLE_##row, sizeof(type), &at, &x->n_##row)) \
+    return damaged("table " #row " is outside it"); \
   x->row = at;
   TC_TCX_TABLES(TC_TCX_ROW)
 #undef TC_TCX_ROW

@@ -63,7 +63,7 @@ tc_status tc_kernel_of_key(const char *name, const void *key, size_t bytes, uint
   tc_kir kir = {.n_inst = 0};
   bool whole = is_whole(copy, bytes);
   if (whole) kir = tc_kir_of_key(copy), kir.n_num = n_num;
-  tc_status st = !whole || kir.n_buf != n_buf ? TC_FAIL(TC_ERR_IO, "kernel %s is cut off", name)
+  tc_status st = !whole || kir.n_buf != n_buf                    ? TC_FAIL(TC_ERR_IO, "kernel %s is cut off", name)
                  : tc_kir_verify(&kir, why, sizeof why) != TC_OK ? TC_FAIL(TC_ERR_IO, "kernel %s: %s", name, why)
                                                                  : tc_kernel_of_ir(name, &kir, out);
   tc_free(copy);

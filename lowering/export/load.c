@@ -67,9 +67,9 @@ static tc_status choose_target(tc_program_file *p) {
     return TC_FAIL(TC_ERR_DEVICE, "none of the file's targets runs on this processor: %s", all);
   const tc_tcx_target *t = &x->targets[p->target];
   snprintf(p->target_name, sizeof p->target_name, "%s%.30s",
-           t->interpreted                ? "interpreted "
+           t->interpreted            ? "interpreted "
            : t->facts != TC_TCX_NONE ? "native "
-                                         : "",
+                                     : "",
            x->strings + t->isa);
   return TC_OK;
 }
@@ -160,8 +160,6 @@ static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_
     q->scratch_bytes = TC_MAX_OF(q->scratch_bytes, s->kernel->scratch_bytes);
   } else if (from->kind != TC_STEP_CHECK) {
     s->row.value = from->value, s->row.attr = from->attr;
-    bool splits = tc_step_splits((tc_op)op, q->row_value[from->value].shape->count);
-    if (from->kind == TC_STEP_ROW) s->extent = splits ? tc_team_threads() : 1;
   }
   return TC_OK;
 }
@@ -210,7 +208,7 @@ static tc_status build_steps(tc_program_file *p, const tc_tcx_steps *f, tc_progr
     q->n_step = q->cap_step = i + 1;
     TC_TRY(build_step(p, &x->steps[f->step.first + i], i, q));
   }
-  return tc_stages_schedule(q) ? TC_OK : no_room();
+  return TC_OK;
 }
 
 static tc_status build_program(tc_program_file *p, const tc_tcx_plan *f, tc_plan *plan) {
@@ -224,6 +222,33 @@ static tc_status build_program(tc_program_file *p, const tc_tcx_plan *f, tc_plan
   TC_TRY(build_steps(p, &f->prepare, q->prepare));
   atomic_store_explicit(&q->n_used, UINT32_MAX, memory_order_relaxed);
   return TC_OK;
+}
+
+static bool divide_steps(tc_program *q) {
+  for (uint32_t i = 0; i < q->n_step; i++) {
+    tc_step *s = &q->step[i];
+    if (s->kind != TC_STEP_ROW) continue;
+    s->extent = tc_step_splits(s->op, q->row_value[s->row.value].shape->count) ? tc_team_threads() : 1;
+  }
+  return tc_stages_schedule(q);
+}
+
+tc_status tc_loaded_plan_divide(tc_loaded_plan *l) {
+  tc_program *q = l->plan.program;
+  tc_status st = TC_OK;
+  pthread_mutex_lock(&l->lock);
+  if (!atomic_load_explicit(&l->divided, memory_order_relaxed)) {
+    // After a failure the lists of the first try are in the way.
+    tc_free(q->stage_first), tc_free(q->stage_tasks);
+    tc_free(q->prepare->stage_first), tc_free(q->prepare->stage_tasks);
+    q->stage_first = q->prepare->stage_first = NULL, q->stage_tasks = q->prepare->stage_tasks = NULL;
+    if (divide_steps(q) && divide_steps(q->prepare))
+      atomic_store_explicit(&l->divided, true, memory_order_release);
+    else
+      st = no_room();
+  }
+  pthread_mutex_unlock(&l->lock);
+  return st;
 }
 
 // ---- plans ----
@@ -262,6 +287,7 @@ static tc_status load_plans(tc_program_file *p) {
   if (!p->plan || !p->kernel) return no_room();
   for (uint32_t c = 0; c < x->n_combinations; c++) {
     tc_loaded_plan *l = &p->plan[c];
+    pthread_mutex_init(&l->lock, NULL);
     l->file = &x->plans[c * x->n_targets + p->target];
     l->dim = x->extents + x->combinations[c].dims.first;
     TC_TRY(describe_plan(p, l->file, l));
@@ -276,6 +302,7 @@ static void destroy(tc_program_file *p) {
   const tc_tcx_image *x = p->x;
   for (uint32_t c = 0; x && p->plan && c < x->n_combinations; c++) {
     tc_loaded_plan *l = &p->plan[c];
+    if (l->file) pthread_mutex_destroy(&l->lock);
     if (l->plan.program) tc_program_destroy(l->plan.program);
     tc_free(l->plan.dev), tc_free(l->plan.out), tc_free(l->held), tc_free(l->call), tc_free(l->arg);
   }

@@ -7,12 +7,15 @@
 // tensor over its weights does.
 #pragma once
 
+#include <pthread.h>
 #include <tc/program.h>
 
 #include "lazy/trace/plan.h"
 #include "lazy/trace/run.h"
 #include "lowering/export/image.h"
 
+// Invariants: steps are divided into tasks by the first run, which asks for the number of threads:
+// finding the machine's processors takes longer than loading.
 typedef struct tc_loaded_plan {
   tc_plan plan;  // what a launch reads of one; in no cache, counted by nobody
   const tc_tcx_plan *file;
@@ -20,6 +23,8 @@ typedef struct tc_loaded_plan {
   tc_call *call;  // per step
   uint64_t *arg;
   const int64_t *dim;  // extents of inputs, then of outputs
+  _Atomic bool divided;  // release: by who divided the steps, under the lock; acquire: by runs
+  pthread_mutex_t lock;
 } tc_loaded_plan;
 
 struct tc_program_file {
@@ -31,3 +36,6 @@ struct tc_program_file {
   struct tc_kernel **kernel;  // per kernel of the file; NULL: not of this target
   tc_loaded_plan *plan;  // per combination
 };
+
+// Divides the steps for this process's team, once.
+tc_status tc_loaded_plan_divide(tc_loaded_plan *l);

@@ -59,7 +59,7 @@ static tc_status add_unique(kernels *k, const tc_pending_kernel *pending, uint32
       return tc_free(u.key), *out = i, TC_OK;
   }
   snprintf(u.name, sizeof u.name, "tc_%.39s_%04x", pending->stem, (unsigned)(u.hash.lo & 0xffff));
-  k->at[*out = k->n++] = u;
+  k->at[ *out = k->n++] = u;
   return TC_OK;
 }
 
@@ -215,16 +215,14 @@ static void add_leaves(const tc_recorded *r, const tc_lowering_for *how, const u
     if (!tc_plan_is_leaf(p, n)) continue;
     const tc_rec *rec = tc_plan_rec(p, n);
     bool is_input = r->leaf[i].input >= 0;
-    const tc_tcx_leaf x = {
-        .kind = is_input ? TC_TCX_INPUT : TC_TCX_WEIGHT,
-        .number = is_input ? (uint32_t)r->leaf[i].input : how->weight[i],
-        .bytes = (uint64_t)tc_dims_at(rec->shape)->count * tc_type_bytes((tc_type)rec->dtype)};
+    const tc_tcx_leaf x = {.kind = is_input ? TC_TCX_INPUT : TC_TCX_WEIGHT,
+                           .number = is_input ? (uint32_t)r->leaf[i].input : how->weight[i],
+                           .bytes = (uint64_t)tc_dims_at(rec->shape)->count * tc_type_bytes((tc_type)rec->dtype)};
     (void)TC_TCX_ADD(w, leaves, &x, 1);
     i++;
   }
   for (uint32_t i = 0; i < n_stored; i++) {
-    const tc_tcx_weight *weight =
-        (const tc_tcx_weight *)(const void *)w->table[TC_TCX_TABLE_weights].at + stored[i];
+    const tc_tcx_weight *weight = (const tc_tcx_weight *)(const void *)w->table[TC_TCX_TABLE_weights].at + stored[i];
     (void)TC_TCX_ADD(w, leaves, (&(tc_tcx_leaf){TC_TCX_STORED, stored[i], weight->bytes}), 1);
   }
 }

@@ -48,8 +48,8 @@ static tc_status make_placeholder(recorder *r, int i) {
   for (int k = 0; k < shape->rank; k++) n *= shape->dim[k];
   size_t bytes = (size_t)n * tc_type_bytes(type);
   uint32_t id = tc_dims_intern(shape);
-  tc_status st = id == TC_SHAPE_NONE ? TC_FAIL(TC_ERR_MEMORY, "no room for a shape")
-                                     : tc_buffer_create(bytes, &r->placeholder[i]);
+  tc_status st =
+      id == TC_SHAPE_NONE ? TC_FAIL(TC_ERR_MEMORY, "no room for a shape") : tc_buffer_create(bytes, &r->placeholder[i]);
   if (st == TC_OK) st = tc_buffer_clear(r->placeholder[i], bytes);
   if (st == TC_OK) {
     const tc_stored v = {r->placeholder[i], id, type, TC_DEVICE_CPU, false, NULL};

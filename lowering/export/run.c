@@ -17,7 +17,7 @@
 // One run.
 typedef struct run {
   const tc_program_file *p;
-  const tc_loaded_plan *l;
+  tc_loaded_plan *l;
   uint32_t *given;  // per input of the program: its number among those given
   tc_dims *shape;  // per input
   void **input;  // per input
@@ -194,6 +194,7 @@ static tc_status draw(run *r) {
 static tc_status launch(run *r) {
   const tc_plan *plan = &r->l->plan;
   const tc_tcx_plan *f = r->l->file;
+  if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire))) TC_TRY(tc_loaded_plan_divide(r->l));
   for (uint32_t i = 0; i < plan->n_leaf; i++) {
     const tc_tcx_leaf *leaf = &r->p->x->leaves[f->leaf.first + i];
     r->ptr[i] = leaf->kind == TC_TCX_INPUT ? r->input[leaf->number] : r->p->weight_buf[leaf->number]->ptr;
@@ -263,8 +264,7 @@ static tc_status run_tensors(const tc_program_file *p, int n, const tc_program_i
 
 tc_status tc_program_run_at(const tc_program_file *p, int n, const tc_program_input *inputs, tc_tensor *outputs,
                             tc_site site) {
-  if (!p || !outputs)
-    return tc_fail(TC_ERR_ARG, "program_run", site, "%s is NULL", p ? "outputs" : "the program");
+  if (!p || !outputs) return tc_fail(TC_ERR_ARG, "program_run", site, "%s is NULL", p ? "outputs" : "the program");
   if (!tc_enter("program_run", site)) return TC_ERR_STATE;
   tc_status st = run_tensors(p, n, inputs, outputs, site);
   for (uint32_t i = 0; i < p->x->n_outputs && st != TC_OK; i++) outputs[i] = tc_poison(st);

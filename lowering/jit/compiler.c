@@ -109,10 +109,11 @@ tc_status tc_compiler_object_for(const tc_isa *isa, bool native, const tc_kir *k
   tc_compiler_begin();
   const tc_codegen *row = compiler();
   *out = NULL;
-  tc_status st = !row                 ? TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.facts.sentence)
-                 : !row->compile_for  ? TC_FAIL(TC_ERR_COMPILE, "%s: %s compiles for one target alone", name, row->name)
-                 : !row->supports(kir) ? TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name)
-                                      : row->compile_for(isa, native, kir, name, out, bytes);
+  tc_status st = !row                ? TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.facts.sentence)
+                 : !row->compile_for ? TC_FAIL(TC_ERR_COMPILE, "%s: %s compiles for one target alone", name, row->name)
+                 : !row->supports(kir)
+                     ? TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name)
+                     : row->compile_for(isa, native, kir, name, out, bytes);
   tc_compiler_end();
   return st;
 }
