@@ -74,7 +74,7 @@ static tc_status refuse_rest(const recorder *r, const tc_trace *t, int n_asked, 
     tc_site_text(t->call[n].site, place, sizeof place);
     bool assigns = tc_rec_op(rec) == TC_OP_ASSIGN;
     return tc_fail(TC_ERR_STATE, OP, r->what->site,
-                   "fn leaves a value behind, a %s at %s: %s. A program's results are its outputs",
+                   "fn leaves a value behind (%s at %s): %s. A program's results are its outputs",
                    t->call[n].op ? t->call[n].op : tc_op_names[tc_rec_op(rec)], place[0] ? place : "an unknown place",
                    assigns ? "return the new value as an output instead of assigning it"
                            : "a gradient of tc_backward (tc_grads_of returns them), or a handle kept beyond fn");
