@@ -189,7 +189,8 @@ static bool is_step(const checker *c, const tc_tcx_step *s) {
   const tc_tcx_image *x = c->x;
   const tc_tcx_range binding = {s->first_binding, s->n_binding}, num = {s->first_num, s->n_num};
   if (!is_inside(binding, c->s->binding.n) || !is_inside(num, c->s->num.n) || s->stage >= c->s->step.n ||
-      s->extent < 0 || s->extent > MOST_EXTENT || !(s->work >= 0 && s->work < 1e18) || !is_text_or_none(x, s->site))
+      s->extent < 0 || s->extent > MOST_EXTENT || !(s->work >= 0 && s->work < 1e18) || !is_text_or_none(x, s->site) ||
+      !is_text_or_none(x, s->op))
     return false;
   switch (s->kind) {
     case TC_STEP_KERNEL:

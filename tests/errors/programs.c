@@ -5,6 +5,7 @@
 #include <tc/nn.h>
 #include <tc/program.h>
 
+#include "runtime/arena.h"
 #include "tests/expect.h"
 #include "tests/files/files.h"
 
@@ -226,8 +227,40 @@ static void test_files(const char *path) {
   EXPECT(tc_program_inputs(NULL, &n) == NULL && n == 0, "no program has no inputs");
 }
 
+// Each allocation fails in turn: an error, and all is well again.
+static void test_memory(void) {
+  tc_tensor a = tc_ones(TC_SHAPE(2, 3), TC_F32), y;
+  const tc_export_input input[] = {{"left", a}, {"right", a}};
+  const tc_program_input in[] = {{"left", a}, {"right", a}};
+  const tc_export_options o = {.targets = "native", .store_constants = true};
+  const char *path = files_path("memory.tcx");
+  EXPECT_OK(tc_export(twice, NULL, 2, input, &o, path));
+  EXPECT_OK(tc_sync(NULL));
+  int n_failed = 0;
+  for (long n = 1, done = 0; !done && n < 100000; n += 1 + n / 16) {
+    tc_clear_error();
+    (void)tc_alloc_fail_at(n, 0);
+    tc_status st = tc_export(twice, NULL, 2, input, &o, path);
+    done = tc_alloc_fail_at(0, 0) < n;
+    EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "allocation %ld of an export", n);
+    n_failed += st != TC_OK;
+  }
+  for (long n = 1, done = 0; !done && n < 100000; n++) {
+    tc_clear_error();
+    (void)tc_alloc_fail_at(n, 0);
+    tc_program_file *p = tc_program_load(path);
+    tc_status st = p ? tc_program_run(p, 2, in, &y) : tc_last_error()->status;
+    done = tc_alloc_fail_at(0, 0) < n;
+    EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "allocation %ld of a load and a run", n);
+    n_failed += st != TC_OK;
+    if (p) EXPECT_OK(tc_program_run(p, 2, in, &y));
+    tc_program_close(p);
+  }
+  EXPECT(n_failed > 20, "%d failures", n_failed);
+}
+
 int main(void) {
-  const char *path = strdup(files_path("model.tcx")), *none = strdup(files_path("none.tcx"));
+  const char *path = files_path("model.tcx"), *none = files_path("none.tcx");
   weight = tc_param(tc_full(TC_SHAPE(3), 2, TC_F32));
   tc_tensor a = tc_ones(TC_SHAPE(2, 3), TC_F32);
   const tc_export_options o = {
@@ -240,6 +273,7 @@ int main(void) {
   if (p) test_runs(p);
   tc_program_close(p);
   test_files(path);
+  test_memory();
   tc_release(weight);
   files_fini();
   return expect_done("programs");

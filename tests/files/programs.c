@@ -1,7 +1,7 @@
 // Programs in files: what a file computes has the bits of the function that became it, here and in a
 // process that has no code generator; wrong use and other processors are errors that say what is
 // wrong; threads run one program, and processes share its weights.
-// With arguments it is such a process: run FILE OUTPUT, or share FILE.
+// With arguments it is such a process: run FILE OUTPUT, share FILE, or refused FILE.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <tc/nn.h>
@@ -150,13 +150,15 @@ static int child_run(const char *path, const char *output) {
   return !written;
 }
 
-static int in_child(char *const argv[]) {
+// isa: the most that it may use. NULL: what this process may.
+static int in_child(const char *isa, char *const argv[]) {
   int status = -1;
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     setenv("TC_LLVM_PATH", "/nonexistent", 1), setenv("TC_CACHE_BYTES", "0", 1);
-    unsetenv("TC_ISA"), unsetenv("TC_INTERPRET_FIRST"), unsetenv("TC_COMPILER");
+    unsetenv("TC_INTERPRET_FIRST"), unsetenv("TC_COMPILER");
+    if (isa) setenv("TC_ISA", isa, 1);
     execv(this_program, argv);
     _exit(127);
   }
@@ -167,7 +169,7 @@ static int in_child(char *const argv[]) {
 static void expect_child_same(const char *what, const char *path, const tc_program_file *p) {
   char output[160];
   snprintf(output, sizeof output, "%s", files_path("child.out"));
-  int status = in_child((char *[]){(char *)this_program, "run", (char *)path, output, NULL});
+  int status = in_child(NULL, (char *[]){(char *)this_program, "run", (char *)path, output, NULL});
   EXPECT(status == 0, "%s: the child's status is %d", what, status);
   size_t bytes = 0;
   char *want = run_arrays(p, &bytes);
@@ -181,13 +183,22 @@ static void expect_child_same(const char *what, const char *path, const tc_progr
 static void test_mlp(void) {
   mlp m = make_mlp();
   tc_tensor x = tc_randn(TC_SHAPE(6, 24), TC_F32);
-  const char *path = strdup(files_path("mlp.tcx"));
+  const char *path = files_path("mlp.tcx");
   EXPECT_OK(tc_export(classify, &m, 1, (tc_export_input[]){{"x", x}}, NULL, path));
   tc_program_file *p = tc_program_load(path);
   EXPECT(p != NULL, "load");
   if (!p) return;
   expect_same("mlp", classify, &m, p, 1, &x, 1);
   expect_child_same("mlp", path, p);
+  // Every process finds a target; one that may use less than the file's least is told so.
+  EXPECT(in_child("baseline", (char *[]){(char *)this_program, "run", (char *)path, "/dev/null", NULL}) == 0,
+         "baseline");
+  if (strstr(tc_program_target(p), "avx")) {
+    const tc_export_options avx2 = {.targets = "avx2"};
+    EXPECT_OK(tc_export(classify, &m, 1, (tc_export_input[]){{"x", x}}, &avx2, files_path("avx2.tcx")));
+    char *argv[] = {(char *)this_program, "refused", (char *)files_path("avx2.tcx"), NULL};
+    EXPECT(in_child("baseline", argv) == 0, "TC_ISA=baseline refuses avx2");
+  }
   EXPECT_OK(tc_program_verify(p));
   int n;
   const tc_program_value *v = tc_program_inputs(p, &n);
@@ -211,7 +222,7 @@ static void test_mixture(void) {
                            .n_weights = 1,
                            .weight_names = (const char *[]){"table"},
                            .weights = &m.table};
-    const char *path = strdup(files_path("mixture.tcx"));
+    const char *path = files_path("mixture.tcx");
     tc_rng_state before = tc_get_rng_state(), after;
     EXPECT_OK(tc_export(mixture, &m, 2, input, &o, path));
     after = tc_get_rng_state();
@@ -276,7 +287,7 @@ static void test_targets(void) {
   mlp m = make_mlp();
   tc_tensor x = tc_randn(TC_SHAPE(6, 24), TC_F32);
   const tc_export_input input[] = {{"x", x}};
-  const char *path = strdup(files_path("targets.tcx"));
+  const char *path = files_path("targets.tcx");
   EXPECT_OK(tc_export(classify, &m, 1, input, &(tc_export_options){.targets = "native", .keep_ir = true}, path));
   tc_program_file *p = tc_program_load(path);
   EXPECT(p && strncmp(tc_program_target(p), "native ", 7) == 0, "%s", tc_program_target(p));
@@ -331,7 +342,7 @@ static void test_resnet(void) {
   EXPECT_OK(tc_nn_load(params, a, NULL));
   tc_nn_set_training(params, false);
   tc_tensor x = tc_randn(TC_SHAPE(2, c.channels, 32, 32), TC_F32);
-  const char *path = strdup(files_path("resnet.tcx"));
+  const char *path = files_path("resnet.tcx");
   for (int stored = 0; stored < 2; stored++) {
     EXPECT_OK(tc_export(image, params, 1, (tc_export_input[]){{"image", x}},
                         &(tc_export_options){.targets = "native", .store_constants = stored}, path));
@@ -421,13 +432,13 @@ static tc_status wide(void *user, const tc_tensor *in, tc_tensor *out) {
 
 static void test_sharing(void) {
   tc_tensor w = tc_param(tc_randn(TC_SHAPE(1000, 1000), TC_F32));
-  const char *path = strdup(files_path("share.tcx"));
+  const char *path = files_path("share.tcx");
   EXPECT_OK(tc_export(wide, &w, 1, (tc_export_input[]){{"x", tc_zeros(TC_SHAPE(1000), TC_F32)}},
                       &(tc_export_options){.targets = "native"}, path));
   tc_program_file *p = tc_program_load(path);
   size_t bytes;
   free(p ? run_arrays(p, &bytes) : NULL);
-  int status = in_child((char *[]){(char *)this_program, "share", (char *)path, NULL});
+  int status = in_child(NULL, (char *[]){(char *)this_program, "share", (char *)path, NULL});
   EXPECT(status == 0, "another process shares the weights: %d", status);
   tc_program_close(p);
   tc_release(w);
@@ -437,6 +448,8 @@ int main(int argc, char **argv) {
   this_program = argv[0];
   if (argc == 4 && strcmp(argv[1], "run") == 0) return child_run(argv[2], argv[3]);
   if (argc == 3 && strcmp(argv[1], "share") == 0) return child_share(argv[2]);
+  if (argc == 3 && strcmp(argv[1], "refused") == 0)
+    return tc_program_load(argv[2]) || !strstr(tc_last_error()->message, "avx2 exceeds TC_ISA=baseline");
   tc_seed(1);
   test_mlp();
   test_mixture();
