@@ -187,7 +187,8 @@ class Parser:
             text = re.sub(r" (TC_MUST_USE|__attribute__.*);$", ";", " ".join(text.split())).removeprefix("TC_API ").rstrip(";")
             self.add("function", re.search(r"(\w+)\(", text).group(1), text, own, place)
         elif code.startswith("typedef"):
-            self.add("typedef", re.search(r"(\w+);$", text).group(1), text.rstrip(";"), own, place)
+            named = re.search(r"\(\*(\w+)\)\(|(\w+);$", text)  # a pointer to a function, or any other type
+            self.add("typedef", named.group(1) or named.group(2), text.rstrip(";"), own, place)
         return end + 1
 
     def record(self, lines, at, place):

@@ -5,7 +5,7 @@
 //   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
 //   taken over (shim_run/shim_run.c)
 //   tc-run --profile FILE -- PROGRAM ARGUMENTS      runs a program of tc's with TC_PROFILE=FILE
-//   tc-run MODEL.tcx, tc-run --embed MODEL.tcx -o FILE.c      a compiled program in a file (program_run/program_run.c)
+//   tc-run MODEL.tcx, tc-run --embed MODEL.tcx -o model.c      a compiled program in a file (program_run/program_run.c)
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
 // that two runs see the same values.
 #include <errno.h>

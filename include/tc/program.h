@@ -7,7 +7,7 @@
 //   }
 //   tc_export(classify, model, 1, (tc_export_input[]){{"image", example}}, NULL, "model.tcx");
 //
-//   tc_program_file *p = tc_program_load("model.tcx");        // maps the file; weights are not copied
+//   tc_program_file *p = tc_program_load("model.tcx");  // maps the file; weights are not copied
 //   tc_program_run(p, 1, (tc_program_input[]){{"image", x}}, &y);
 //   tc_program_close(p);
 //
@@ -33,31 +33,33 @@ extern "C" {
 // It runs once for each combination of sizes. A status other than TC_OK ends the export with it.
 typedef tc_status (*tc_export_fn)(void *user, const tc_tensor *in, tc_tensor *out);
 
+// An input of what is exported.
 typedef struct tc_export_input {
-  const char *name;
+  const char *name;  // by which runs name it
   tc_tensor example;  // its type and extents count, not its values
-  // Names of dynamic extents, whose sizes tc_export_options lists. NULL: the extent is the example's
+  // Names of dynamic extents; tc_export_options lists their sizes. NULL: the example's extent
   const char *dims[TC_MAX_RANK];
 } tc_export_input;
 
+// The sizes of a dynamic extent.
 typedef struct tc_export_size {
   const char *name;  // of a dynamic extent: "batch"
-  int n;
+  int n;  // how many
   const int64_t *values;  // the sizes that the program takes
 } tc_export_size;
 
+// How to export; all zeros: one output, fixed extents, every instruction set.
 typedef struct tc_export_options {
   int n_outputs;  // 0: 1
   const char *const *output_names;  // NULL: "output", or "output0", "output1" ..
   // Instruction sets, as TC_ISA names them, with commas between. "native": exactly this processor.
   // NULL: all of this machine's architecture.
   const char *targets;
-  int n_sizes;
+  int n_sizes;  // dynamic extents
   const tc_export_size *sizes;  // each combination of them is compiled, at most 64
-  // Names of tensors that fn uses; others are weight0, weight1 ..
-  int n_weights;
-  const char *const *weight_names;
-  const tc_tensor *weights;
+  int n_weights;  // tensors that fn uses and that have names; others are weight0, weight1 ..
+  const char *const *weight_names;  // n_weights of them
+  const tc_tensor *weights;  // those tensors; borrowed
   // True: the kernel IR is kept, too. A processor of no target interprets it: slow, with the bits
   // of the first target.
   bool keep_ir;
@@ -72,8 +74,9 @@ typedef struct tc_export_options {
 // with.
 // Draws (tc_rand ..) are made by each run from the seed of the thread that runs it, as fn would.
 // Gradients that fn returns (tc_grads_of) are ops like others.
-// TC_ERR_STATE if fn needs a value (a sync point), or leaves one behind: an assign to a tensor of
-// its own, a gradient (tc_backward), a handle that outlives it. Also where there is no compiler.
+// TC_ERR_STATE if fn needs a value (a sync point), or where there is no compiler. Likewise if it
+// leaves a value behind: an assign to a tensor of its own, a gradient (tc_backward), a handle that
+// outlives it.
 // TC_ERR_ARG for a name that is empty, missing or twice there, or an unknown target (and the
 // nearest name). TC_ERR_DEVICE for tensors that are not on tc:cpu. TC_ERR_IO with the reason.
 TC_API tc_status tc_export(tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs,
@@ -91,16 +94,17 @@ typedef struct tc_program_file tc_program_file;
 // TC_ERR_IO with what is wrong with the file, or why it cannot be read. TC_ERR_DEVICE where this
 // processor, or this version of the library, cannot run it, and what it would need.
 TC_API tc_program_file *tc_program_load(const char *path);
-// The same of a file's bytes in memory, at a multiple of 64, which stay as they are until the
-// program and tensors made by it are gone.
+// The same of a file's bytes in memory, at a multiple of 64. They must stay as they are until the
+// program is closed and tensors made by it are gone. The errors are the same, and TC_ERR_ARG for
+// data that is NULL or not aligned.
 TC_API tc_program_file *tc_program_load_memory(const void *data, size_t bytes);
 // Frees the program, once no run uses it; tensors that it made stay. NULL is fine.
 TC_API void tc_program_close(tc_program_file *p);
 
 // An input, output or weight.
 typedef struct tc_program_value {
-  const char *name;
-  tc_type type;
+  const char *name;  // of the export
+  tc_type type;  // of its elements
   tc_dims shape;  // dynamic extents: the first of their sizes
   const char *dims[TC_MAX_RANK];  // names of dynamic extents; NULL: fixed. Of an output all NULL
 } tc_program_value;
@@ -120,9 +124,10 @@ TC_API tc_status tc_program_verify(const tc_program_file *p) TC_MUST_USE;
 
 // ---- Running ----
 
+// A tensor for an input.
 typedef struct tc_program_input {
-  const char *name;
-  tc_tensor value;
+  const char *name;  // of the program's input
+  tc_tensor value;  // borrowed
 } tc_program_input;
 
 // Runs the program on n inputs, in any order, each of the program's inputs once. outputs: as many
@@ -137,10 +142,10 @@ TC_API tc_status tc_program_run(const tc_program_file *p, int n, const tc_progra
 
 // Memory of the caller, dense row-major.
 typedef struct tc_program_array {
-  const char *name;
+  const char *name;  // of the program's input or output
   void *data;  // of an input: only read
-  tc_type type;
-  tc_dims shape;
+  tc_type type;  // of its elements
+  tc_dims shape;  // its extents
 } tc_program_array;
 
 // The same from and to memory of the caller, without tensors: outputs that are not named are

@@ -65,11 +65,11 @@ static tc_status check_input(const exporter *e, int i) {
   for (int k = 0; k < i; k++)
     if (strcmp(e->what.input[k].name, x->name) == 0)
       return tc_fail(TC_ERR_ARG, OP, site_of(e), "two inputs are called '%s'", x->name);
-  tc_dims d = tc_shape(x->example);
+  tc_dims d = tc_shape_at(x->example, site_of(e));
   if (d.rank < 0) return tc_invalid(x->example, OP, site_of(e), "the example of input '%s' is no live tensor", x->name);
-  if (strncmp(tc_device_of(x->example), "tc:cpu", 6) != 0)
+  if (strncmp(tc_device_of_at(x->example, site_of(e)), "tc:cpu", 6) != 0)
     return tc_fail(TC_ERR_DEVICE, OP, site_of(e), "the example of input '%s' is on %s; a program is of tc:cpu", x->name,
-                   tc_device_of(x->example));
+                   tc_device_of_at(x->example, site_of(e)));
   for (int k = 0; k < TC_MAX_RANK; k++) {
     if (!x->dims[k]) continue;
     if (k >= d.rank)
@@ -140,7 +140,7 @@ static void fill_shapes(const exporter *e, int c, tc_dims *shape) {
     at[i] = c % e->options->sizes[i].n, c /= e->options->sizes[i].n;
   for (int i = 0; i < e->what.n_inputs; i++) {
     const tc_export_input *x = &e->what.input[i];
-    shape[i] = tc_shape(x->example);
+    shape[i] = tc_shape_at(x->example, site_of(e));
     for (int k = 0; k < shape[i].rank; k++)
       for (int s = 0; s < e->options->n_sizes && x->dims[k]; s++)
         if (strcmp(e->options->sizes[s].name, x->dims[k]) == 0) shape[i].dim[k] = e->options->sizes[s].values[at[s]];
@@ -256,10 +256,10 @@ static void add_declared(exporter *e) {
   }
   for (int i = 0; i < e->what.n_inputs; i++) {
     const tc_export_input *x = &e->what.input[i];
-    tc_dims d = tc_shape(x->example);
+    tc_dims d = tc_shape_at(x->example, site_of(e));
     for (int k = 0; k < d.rank; k++)
       if (x->dims[k]) d.dim[k] = size_named(e, x->dims[k])->values[0];
-    add_value(e, TC_TCX_TABLE_inputs, x->name, tc_dtype(x->example), &d, x->dims);
+    add_value(e, TC_TCX_TABLE_inputs, x->name, tc_dtype_at(x->example, site_of(e)), &d, x->dims);
   }
   for (int i = 0; i < e->what.n_outputs; i++) {
     const tc_recorded_result *r = &e->recorded[0].result[i];

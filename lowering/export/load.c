@@ -45,8 +45,8 @@ static void refuse_target(const tc_tcx_image *x, const tc_tcx_target *t, char *w
   }
 }
 
-// Whether target a is better than b: code before kernel IR, of one processor before of any, wide
-// vectors before narrow ones, which is the order of isa.def.
+// Whether target a is better than b. Code is better than kernel IR, that of one processor better
+// than that of any. Wide vectors are better than narrow ones: the order of isa.def.
 static bool is_better(const tc_tcx_image *x, const tc_tcx_target *a, const tc_tcx_target *b) {
   if (a->interpreted != b->interpreted) return b->interpreted;
   if ((a->facts != TC_TCX_NONE) != (b->facts != TC_TCX_NONE)) return a->facts != TC_TCX_NONE;

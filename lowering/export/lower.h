@@ -1,8 +1,8 @@
 // Lowers a recorded function for one target, and adds the plan and its kernels to a file's tables.
 //
 // In: a recorded function. Out: records of a plan in the writer.
-// Invariants: what is written depends on the plan and the target, not on this processor; the team's
-// number of threads is a part of the plan.
+// Invariants: what is written depends on the plan and the target, not on the instruction sets that
+// this processor has. The team's number of threads is a part of the plan.
 // Threads: of the exporting thread; the team compiles. Owner: the caller owns all.
 #pragma once
 

@@ -41,7 +41,7 @@ static tc_status no_room(const recorder *r) {
 // A stored value of zeros, which the function sees as input i.
 static tc_status make_placeholder(recorder *r, int i) {
   const tc_dims *shape = &r->what->shape[i];
-  tc_type type = tc_dtype(r->what->input[i].example);
+  tc_type type = tc_dtype_at(r->what->input[i].example, r->what->site);
   tc_trace *t = tc_op_begin_sync(OP, r->what->site);
   if (t->op_status != TC_OK) return tc_op_done(t);
   int64_t n = 1;
