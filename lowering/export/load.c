@@ -12,6 +12,7 @@
 #include "lowering/program/steps.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -40,17 +41,23 @@ static void refuse_target(const tc_tcx_image *x, const tc_tcx_target *t, char *w
     if (t->facts != TC_TCX_NONE) tc_host_facts(facts);
     if (t->facts != TC_TCX_NONE && strcmp(facts, x->strings + t->facts) != 0)
       snprintf(why, bytes, "is code for exactly the processor that exported it");
-    else if (most && isa < most)
+    else if (most && tc_isa_is_of_host(most) && isa < most)
       snprintf(why, bytes, "exceeds TC_ISA=%s", asked);
   }
 }
 
 // Whether target a is better than b. Code is better than kernel IR, that of one processor better
-// than that of any. Wide vectors are better than narrow ones: the order of isa.def.
+// than that of any. A set is better that this processor would be planned for without a file. Of
+// those that are left wide vectors are better than narrow ones: the order of isa.def.
 static bool is_better(const tc_tcx_image *x, const tc_tcx_target *a, const tc_tcx_target *b) {
+  char features[TC_HOST_FEATURES_BYTES];
+  const tc_isa *of_a = tc_isa_named(x->strings + a->isa), *of_b = tc_isa_named(x->strings + b->isa), *planned;
   if (a->interpreted != b->interpreted) return b->interpreted;
   if ((a->facts != TC_TCX_NONE) != (b->facts != TC_TCX_NONE)) return a->facts != TC_TCX_NONE;
-  return tc_isa_named(x->strings + a->isa) < tc_isa_named(x->strings + b->isa);
+  tc_host_features(features);
+  planned = tc_isa_of_host(features, NULL);
+  if ((of_a < planned) != (of_b < planned)) return of_b < planned;
+  return of_a < of_b;
 }
 
 static tc_status choose_target(tc_program_file *p) {
@@ -233,10 +240,14 @@ static bool divide_steps(tc_program *q) {
   return tc_stages_schedule(q);
 }
 
+// Held while steps are divided, which happens once a plan.
+static pthread_mutex_t divides = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&divides, 3)
+
 tc_status tc_loaded_plan_divide(tc_loaded_plan *l) {
   tc_program *q = l->plan.program;
   tc_status st = TC_OK;
-  pthread_mutex_lock(&l->lock);
+  pthread_mutex_lock(&divides);
   if (!atomic_load_explicit(&l->divided, memory_order_relaxed)) {
     // After a failure the lists of the first try are in the way.
     tc_free(q->stage_first), tc_free(q->stage_tasks);
@@ -247,7 +258,7 @@ tc_status tc_loaded_plan_divide(tc_loaded_plan *l) {
     else
       st = no_room();
   }
-  pthread_mutex_unlock(&l->lock);
+  pthread_mutex_unlock(&divides);
   return st;
 }
 
@@ -287,7 +298,6 @@ static tc_status load_plans(tc_program_file *p) {
   if (!p->plan || !p->kernel) return no_room();
   for (uint32_t c = 0; c < x->n_combinations; c++) {
     tc_loaded_plan *l = &p->plan[c];
-    pthread_mutex_init(&l->lock, NULL);
     l->file = &x->plans[c * x->n_targets + p->target];
     l->dim = x->extents + x->combinations[c].dims.first;
     TC_TRY(describe_plan(p, l->file, l));
@@ -302,7 +312,6 @@ static void destroy(tc_program_file *p) {
   const tc_tcx_image *x = p->x;
   for (uint32_t c = 0; x && p->plan && c < x->n_combinations; c++) {
     tc_loaded_plan *l = &p->plan[c];
-    if (l->file) pthread_mutex_destroy(&l->lock);
     if (l->plan.program) tc_program_destroy(l->plan.program);
     tc_free(l->plan.dev), tc_free(l->plan.out), tc_free(l->held), tc_free(l->call), tc_free(l->arg);
   }

@@ -7,7 +7,6 @@
 // tensor over its weights does.
 #pragma once
 
-#include <pthread.h>
 #include <tc/program.h>
 
 #include "lazy/trace/plan.h"
@@ -23,8 +22,7 @@ typedef struct tc_loaded_plan {
   tc_call *call;  // per step
   uint64_t *arg;
   const int64_t *dim;  // extents of inputs, then of outputs
-  _Atomic bool divided;  // release: by who divided the steps, under the lock; acquire: by runs
-  pthread_mutex_t lock;
+  _Atomic bool divided;  // release: by who divided the steps, under a lock; acquire: by runs
 } tc_loaded_plan;
 
 struct tc_program_file {

@@ -22,6 +22,7 @@ typedef struct recorder {
   tc_tensor *in, *out;
   tc_buffer **placeholder;  // per input; retained
   uint64_t seed, counter, stream;
+  uint64_t epoch;  // of the trace when fn began
 } recorder;
 
 void tc_recorded_fini(tc_recorded *r) {
@@ -151,6 +152,8 @@ static tc_status close_trace(const recorder *r, tc_status st, tc_recorded *out) 
   tc_node *asked = tc_malloc(((size_t)r->what->n_outputs + 1) * sizeof *asked);
   tc_trace *t = tc_op_begin_sync(OP, r->what->site);
   if (t->op_status != TC_OK) return tc_free(asked), tc_op_done(t);
+  if (st == TC_OK && t->epoch != r->epoch)
+    st = TC_FAIL(TC_ERR_STATE, "another thread asked for a value while fn was recorded, which ran what was recorded");
   if (st == TC_OK) st = asked ? take_plan(r, t, asked, out) : no_room(r);
   tc_values_restore(t, NULL, TC_ERR_STATE);
   tc_trace_reset(t);
@@ -205,7 +208,7 @@ static tc_status record(recorder *r, tc_recorded *out) {
   TC_TRY(tc_sync_at(NULL, site));
   tc_trace *mine = tc_op_begin_sync(OP, site);
   if (mine->op_status != TC_OK) return tc_op_done(mine);
-  r->seed = mine->seed, r->counter = mine->counter, r->stream = mine->stream;
+  r->seed = mine->seed, r->counter = mine->counter, r->stream = mine->stream, r->epoch = mine->epoch;
   (void)tc_op_done(mine);
   tc_scope scope = tc_scope_begin_at(site);
   if (scope.depth == 0) return tc_last_error()->status;
