@@ -10,7 +10,8 @@
 
 #define PATH "TC_BENCH_PROGRAM"
 
-static tc_status forward(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status forward(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = resnet_forward(user, in[0]);
   return TC_OK;
 }

@@ -1,7 +1,7 @@
 // Compiled programs in files: a function of tensors is compiled once, for several instruction sets,
 // and run later without a compiler.
 //
-//   static tc_status classify(void *model, const tc_tensor *in, tc_tensor *out) {
+//   static tc_status classify(void *model, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
 //     out[0] = tc_softmax(forward(model, in[0]), -1);
 //     return TC_OK;
 //   }
@@ -19,19 +19,13 @@
 #ifndef TC_PROGRAM_H
 #define TC_PROGRAM_H
 
-#include <tc/tc.h>
+#include <tc/compile.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // ---- Export ----
-
-// What becomes a program: records ops from in[] to out[], in the order of the declared inputs and
-// outputs. It may use tensors of its own, such as parameters: their values are copied into the
-// file.
-// It runs once for each combination of sizes. A status other than TC_OK ends the export with it.
-typedef tc_status (*tc_export_fn)(void *user, const tc_tensor *in, tc_tensor *out);
 
 // An input of what is exported.
 typedef struct tc_export_input {
@@ -68,10 +62,12 @@ typedef struct tc_export_options {
   bool store_constants;
 } tc_export_options;
 
-// Records fn on inputs like the examples, compiles what it recorded, and writes the program to
-// path, whole or not at all. options NULL: all zeros.
-// Runs what is pending first. Nothing of fn runs: values of in[] are zeros that nobody computes
-// with.
+// Records fn, which may be one that tc_compile takes, on inputs like the examples. Compiles what it
+// recorded, and writes the program to path, whole or not at all. options NULL: all zeros.
+// in[] and out[] of fn are in the order of the declared inputs and outputs. It may use tensors of
+// its own, such as parameters: their values are copied into the file.
+// fn runs once for each combination of sizes, and nothing of it is computed: values of in[] are
+// zeros. A status other than TC_OK ends the export with it. Runs what is pending first.
 // Draws (tc_rand ..) are made by each run from the seed of the thread that runs it, as fn would.
 // Gradients that fn returns (tc_grads_of) are ops like others.
 // TC_ERR_STATE if fn needs a value (a sync point), or where there is no compiler. Likewise if it
@@ -79,7 +75,7 @@ typedef struct tc_export_options {
 // outlives it.
 // TC_ERR_ARG for a name that is empty, missing or twice there, or an unknown target (and the
 // nearest name). TC_ERR_DEVICE for tensors that are not on tc:cpu. TC_ERR_IO with the reason.
-TC_API tc_status tc_export(tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs,
+TC_API tc_status tc_export(tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs,
                            const tc_export_options *options, const char *path) TC_MUST_USE;
 
 // ---- Loading ----

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-TC_API tc_status tc_export_at(tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const tc_export_options *options,
+TC_API tc_status tc_export_at(tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const tc_export_options *options,
                               const char *path, tc_site site) TC_MUST_USE;
 TC_API tc_program_file *tc_program_load_at(const char *path, tc_site site);
 TC_API tc_program_file *tc_program_load_memory_at(const void *data, size_t bytes, tc_site site);

@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/compile.h>
 #include <tc/nn.h>
 #include <tc/program.h>
 
@@ -197,7 +198,13 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
-PLAIN(tc_status, tc_export, (tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
+PLAIN(tc_compiled *, tc_compile, (tc_compile_fn fn, void *user, const tc_compile_options *options), fn, user, options,
+      CALLER)
+PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out), c, in,
+      n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
+      tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
+PLAIN(tc_status, tc_export, (tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
       tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
 PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)
 PLAIN(tc_program_file *, tc_program_load_memory, (const void *data, size_t bytes), data, bytes, CALLER)

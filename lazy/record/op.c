@@ -4,6 +4,7 @@
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
+#include "lazy/trace/capture.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -122,6 +123,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_buffer_release(v.buf);
   if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h))
     return TC_NODE_ERR;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_see(t, n, TC_SEEN_HANDLE, h);
   return n;
 }
 

@@ -310,7 +310,7 @@ static void fini(exporter *e) {
   tc_tcx_writer_fini(&e->w);
 }
 
-tc_status tc_export_at(tc_export_fn fn, void *user, int n_inputs, const tc_export_input *inputs,
+tc_status tc_export_at(tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs,
                        const tc_export_options *options, const char *path, tc_site site) {
   static const tc_export_options none = {.n_outputs = 0};
   const tc_export_options *o = options ? options : &none;

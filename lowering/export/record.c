@@ -193,7 +193,7 @@ static tc_status call_function(recorder *r) {
   tc_sync_watcher watcher;
   if (!seen) return no_room(r);
   tc_sync_watch_begin(&watcher, seen);
-  tc_status st = r->what->fn(r->what->user, r->in, r->out);
+  tc_status st = r->what->fn(r->what->user, r->in, r->what->n_inputs, r->out, r->what->n_outputs);
   tc_sync_watch_end(&watcher);
   if (seen->n_syncs > 0) st = refuse_sync(r, seen);
   tc_free(seen);

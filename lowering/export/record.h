@@ -37,7 +37,7 @@ typedef struct tc_recorded {
 
 // What is recorded: inputs at these extents.
 typedef struct tc_recording {
-  tc_export_fn fn;
+  tc_compile_fn fn;
   void *user;
   int n_inputs, n_outputs;
   const tc_export_input *input;

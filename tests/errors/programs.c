@@ -11,64 +11,67 @@
 
 static tc_tensor weight;
 
-static tc_status twice(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status twice(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = tc_mul(tc_add(in[0], in[1]), user ? *(tc_tensor *)user : weight);
   return TC_OK;
 }
 
 // ---- functions that are no programs ----
 
-static tc_status asks(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status asks(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   float v;
   (void)user;
   out[0] = tc_add(in[0], in[1]);
   return tc_item_f32(tc_sum(in[0], TC_ALL, false), &v);
 }
 
-static tc_status assigns(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status assigns(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   out[0] = tc_add(in[0], in[1]);
   return tc_assign(weight, tc_sum(out[0], TC_AXES(0), false));
 }
 
-static tc_status keeps(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status keeps(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = tc_add(in[0], in[1]);
   *(tc_tensor *)user = tc_retain(tc_exp(out[0]));
   return TC_OK;
 }
 
-static tc_status backwards(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status backwards(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   out[0] = tc_sum(tc_mul(in[0], weight), TC_ALL, false);
   return tc_backward(out[0]);
 }
 
-static tc_status ends_scope(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status ends_scope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   tc_scope s = tc_scope_begin();
   out[0] = tc_add(in[0], in[1]);
   tc_scope_end(s);
   return TC_OK;
 }
 
-static tc_status gives_none(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user, (void)in, (void)out;
+static tc_status gives_none(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)in, (void)out, (void)n_in, (void)n_out;
   return TC_OK;
 }
 
-static tc_status wrong_op(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status wrong_op(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   out[0] = tc_matmul(in[0], in[1]);
   return TC_OK;
 }
 
-static tc_status refuses(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user, (void)in, (void)out;
+static tc_status refuses(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)in, (void)out, (void)n_in, (void)n_out;
   return TC_ERR_ARG;
 }
 
-static tc_status other_type(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status other_type(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   out[0] = tc_shape(in[0]).dim[0] == 2 ? tc_add(in[0], in[1]) : tc_cast(in[0], TC_F64);
   return TC_OK;
 }

@@ -19,8 +19,8 @@ static uint64_t draw(uint64_t below) {
 
 static tc_tensor w, table;
 
-static tc_status fn(void *user, const tc_tensor *in, tc_tensor *out) {
-  (void)user;
+static tc_status fn(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
   tc_tensor rows = tc_embedding(table, in[1]);
   out[0] = tc_matmul(tc_relu(tc_add(in[0], rows)), w);
   out[1] = tc_cumsum(tc_add(out[0], tc_rand(tc_shape(out[0]), TC_F32)), 1);

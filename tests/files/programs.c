@@ -30,14 +30,16 @@ static tc_tensor forward(const mlp *m, tc_tensor x) {
   return tc_softmax(tc_matmul(tc_relu(tc_add(tc_matmul(x, m->w1), m->b1)), m->w2), 1);
 }
 
-static tc_status classify(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status classify(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = forward(user, in[0]);
   return TC_OK;
 }
 
 // A little of everything: a scan and look-ups (reference kernels, checks), random numbers, an input
 // and a weight handed through, one value twice.
-static tc_status mixture(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status mixture(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   const mlp *m = user;
   tc_tensor rows = tc_embedding(m->table, in[1]);
   out[0] = tc_add(forward(m, rows), tc_rand(TC_SHAPE(6, 10), TC_F32));
@@ -50,7 +52,8 @@ static tc_status mixture(void *user, const tc_tensor *in, tc_tensor *out) {
 }
 
 // d loss / d x, by ops alone.
-static tc_status slope(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status slope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   tc_tensor x = tc_param(tc_detach(in[0]));
   tc_tensor loss = tc_sum(tc_mul(forward(user, x), tc_arange(0, 10, 1, TC_F32)), TC_ALL, false);
   tc_status st = tc_grads_of(loss, &x, 1, out, 0);
@@ -58,7 +61,8 @@ static tc_status slope(void *user, const tc_tensor *in, tc_tensor *out) {
   return st;
 }
 
-static tc_status image(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status image(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = resnet_forward(user, in[0]);
   return TC_OK;
 }
@@ -77,7 +81,7 @@ static bool same_bits(tc_tensor a, tc_tensor b) {
 }
 
 // Calls fn, and the program, from one random state.
-static void expect_same(const char *what, tc_export_fn fn, void *user, const tc_program_file *p, int n_in,
+static void expect_same(const char *what, tc_compile_fn fn, void *user, const tc_program_file *p, int n_in,
                         const tc_tensor *in, int n_out) {
   tc_tensor want[8], got[8];
   tc_program_input input[8];
@@ -87,7 +91,7 @@ static void expect_same(const char *what, tc_export_fn fn, void *user, const tc_
   for (int i = 0; i < n_in; i++) input[n_in - 1 - i] = (tc_program_input){v[i].name, in[i]};  // in another order
   for (int round = 0; round < 2; round++) {
     tc_seed(7 + (uint64_t)round);
-    EXPECT_OK(fn(user, in, want));
+    EXPECT_OK(fn(user, in, n_in, want, n_out));
     EXPECT_OK(tc_sync(NULL));
     tc_seed(7 + (uint64_t)round);
     EXPECT_OK(tc_program_run(p, n_in, input, got));
@@ -425,7 +429,8 @@ static int child_share(const char *path) {
   return private_kb > 200;
 }
 
-static tc_status wide(void *user, const tc_tensor *in, tc_tensor *out) {
+static tc_status wide(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
   out[0] = tc_sum(tc_mul(in[0], *(tc_tensor *)user), TC_AXES(1), false);
   return TC_OK;
 }
