@@ -119,6 +119,29 @@ def existing_code(program, way):
     assert source.count("// added") == 3, source
 
 
+def export(program, way):
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        path = f"{folder}/model.tcx"
+        if way != "llvm":  # there is no compiler, or tensors are elsewhere: that is said
+            done = subprocess.run([program, path], env={**os.environ, **WAYS[way]}, capture_output=True, text=True)
+            assert done.returncode == 1 and ("nothing to compile with" if way == "interp" else "is on tc:ref") in done.stderr, done.stderr
+            assert not os.path.exists(path)
+            return
+        out, _ = run(program, way, path)
+    w1 = [[math.sin(16 * i + j) for j in range(16)] for i in range(2)]
+    w2 = [[math.cos(3 * i + j) for j in range(3)] for i in range(16)]
+
+    def chances(x):
+        hidden = [math.tanh(sum(a * w[j] for a, w in zip(x, w1))) for j in range(16)]
+        e = [math.exp(sum(h * w[k] for h, w in zip(hidden, w2))) for k in range(3)]
+        return [v / sum(e) for v in e]
+
+    one, four, error = out.splitlines()
+    assert all(abs(g - w) < 6e-4 for g, w in zip(numbers(one), chances([0.5, -1]))), out
+    assert numbers(four) == [max(range(3), key=chances([2 * i, 2 * i + 1]).__getitem__) for i in range(4)], out
+    assert "batch is 3; the file was made for 1, 4" in error, out
+
+
 def digits(program, way):
     seeds = 5 if way == "llvm" and "TC_TEST_QUICK" not in os.environ else 1
     out, log = run(program, way, str(seeds))  # fails below 97 %
@@ -244,11 +267,12 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
 
 
 def verify(name, program):
-    _, log = run_in({"TC_VERIFY": "1"}, program, *VERIFY_ARGS.get(name, []))
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        _, log = run_in({"TC_VERIFY": "1"}, program, *(word.format(folder=folder) for word in VERIFY_ARGS.get(name, [])))
     assert "TC_VERIFY" not in log, log[-4000:]
 
 

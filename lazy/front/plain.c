@@ -6,6 +6,7 @@
 // clang-format off
 #include <tc/compile.h>
 #include <tc/nn.h>
+#include <tc/program.h>
 
 #include "runtime/status.h"
 
@@ -203,3 +204,12 @@ PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_i
       n_in, out, n_out, CALLER)
 PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
       tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
+PLAIN(tc_status, tc_export, (tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
+      tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
+PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)
+PLAIN(tc_program_file *, tc_program_load_memory, (const void *data, size_t bytes), data, bytes, CALLER)
+PLAIN(tc_status, tc_program_verify, (const tc_program_file *p), p, CALLER)
+PLAIN(tc_status, tc_program_run, (const tc_program_file *p, int n, const tc_program_input *inputs, tc_tensor
+      *outputs), p, n, inputs, outputs, CALLER)
+PLAIN(tc_status, tc_program_run_arrays, (const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int
+      n_outputs, const tc_program_array *outputs), p, n_inputs, inputs, n_outputs, outputs, CALLER)
