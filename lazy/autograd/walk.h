@@ -34,8 +34,17 @@ typedef struct tc_param_sum {
 // it is the number of a slot to which the walk holds a reference.
 #define TC_WALK_HELD (UINT32_C(1) << 31)
 
+// A result of control flow that has an adjoint, which waits for the others'.
+typedef struct tc_element {
+  const tc_segment *s;
+  uint32_t node, control;  // the TUPLE_ELEMENT, and the CONTROL
+  struct tc_element *next;
+} tc_element;
+
 typedef struct tc_walk {
   tc_trace *t;
+  void (*visit)(struct tc_walk *w, tc_segment *s, uint32_t node);  // differentiates one record
+  tc_element *elements;
   tc_segment *segments;  // the trace's first until it runs, then runs, latest first
   tc_param_sum *params, **last_param;
   tc_param_sum **param_at;  // the same, by the hash of their slots

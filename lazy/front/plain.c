@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/control.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"
@@ -196,3 +197,12 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_status, tc_cond, (tc_tensor pred, tc_body_fn *then, tc_body_fn *otherwise, void *user, const tc_tensor *in,
+      int n_in, tc_tensor *out, int n_out), pred, then, otherwise, user, in, n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_while, (tc_body_fn *test, tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry,
+      tc_tensor *out), test, body, user, carry, n_carry, out, CALLER)
+PLAIN(tc_status, tc_scan, (tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry, const tc_tensor *xs, int
+      n_xs, tc_tensor *out, int n_ys, const tc_scan_options *options), body, user, carry, n_carry, xs, n_xs, out,
+      n_ys, options, CALLER)
+PLAIN(tc_status, tc_checkpoint, (tc_body_fn *fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int
+      n_out), fn, user, in, n_in, out, n_out, CALLER)

@@ -35,7 +35,7 @@ void tc_trace_reset(tc_trace *t) {
   t->n_old_mark = t->n_mark, t->passed = t->cut_at_bound = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
-  t->epoch++;
+  t->epoch++, t->memo_epoch++;
 }
 
 static void trace_free(tc_trace *t) {

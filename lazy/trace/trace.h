@@ -65,6 +65,8 @@ typedef struct tc_chunk {
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
+  struct tc_capture *capture;  // the body of control flow that is recorded (record/capture.h). NULL: none is
+  uint64_t memo_epoch;  // what runs remember of where they were recorded again counts for one of these
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew
   uint64_t *word;  // the records
