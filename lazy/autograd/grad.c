@@ -140,17 +140,21 @@ static void fail_freed(const tc_walk *w, const tc_segment *s, uint32_t n) {
               read, op, first);
 }
 
-// A result of control flow: its adjoint stays, and the CONTROL is visited for all of them.
+// A result of control flow: its adjoint waits, and the CONTROL is visited for all of them.
 static void visit_element(tc_walk *w, tc_segment *s, uint32_t n) {
   tc_element *e = tc_arena_alloc(&w->t->walk, sizeof *e);
-  uint32_t control = tc_rec_in(tc_walk_rec(w, s, n))[0];
-  if (!e) {
+  const tc_rec *r = tc_walk_rec(w, s, n);
+  uint32_t control = tc_rec_in(r)[0], number = (uint32_t)tc_rec_attr(r)[1];
+  tc_segment *at = s;
+  bool found = e && tc_walk_find_record(w, &at, &control) && at;
+  if (!found) {
     tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate");
     return;
   }
-  *e = (tc_element){s, n, control, w->elements};
+  *e = (tc_element){at, control, number, s->adjoint[n], w->elements};
   w->elements = e;
-  if (s->adjoint[control] == TC_NODE_ERR) s->adjoint[control] = tc_walk_use_again(w, s->adjoint[n]);
+  if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
+  if (at->adjoint[control] == TC_NODE_ERR) at->adjoint[control] = tc_walk_use_again(w, e->adjoint);
 }
 
 static void visit(tc_walk *w, tc_segment *s, uint32_t n) {

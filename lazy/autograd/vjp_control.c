@@ -87,11 +87,10 @@ static void take_given(control_vjp *x) {
   tc_walk *w = x->w;
   for (uint32_t i = 0; i < 3 * TC_CONTROL_MOST; i++) x->given[i] = TC_NODE_ERR;
   for (tc_element *e = w->elements; e; e = e->next) {
-    if (e->s != w->at || e->control != w->node) continue;
-    uint32_t i = (uint32_t)tc_rec_attr(tc_walk_rec(w, w->at, e->node))[1];
-    tc_node *a = &w->at->adjoint[e->node], g = tc_walk_take(w, a);
-    if (w->at->run) *a = TC_NODE_ERR;
-    x->given[i] = has_adjoint(x, i) ? tc_rec_binary(x->t, TC_OP_ADD, x->given[i], g) : g;
+    if (e->s != w->at || e->control != w->node || e->adjoint == TC_NODE_ERR) continue;
+    tc_node g = tc_walk_take(w, &e->adjoint);
+    e->adjoint = TC_NODE_ERR;
+    x->given[e->number] = has_adjoint(x, e->number) ? tc_rec_binary(x->t, TC_OP_ADD, x->given[e->number], g) : g;
   }
 }
 
@@ -155,6 +154,12 @@ static bool is_given_to_step(const control_vjp *x, uint32_t result) {
   return true;
 }
 
+// Whether a carry that enters a step has an adjoint by then: of the result that it is, too, of a
+// gradient that read it as it was kept, or of what later records read.
+static bool begins(const control_vjp *x, uint32_t carry) {
+  return x->tied[carry] != NOWHERE || x->begun[carry] || has_adjoint(x, x->n_result + carry);
+}
+
 // The order of the new body's inputs: adjoints that are carries, slices, then the rest.
 static void place_inputs(control_vjp *x) {
   x->n_new = 0;
@@ -170,7 +175,7 @@ static void place_inputs(control_vjp *x) {
     x->at_result[i] = is_given_to_step(x, i) ? add_new(x, (tc_type)r->dtype, r->shape) : NOWHERE;
   }
   for (uint32_t i = 0; i < x->f.n_carry; i++)
-    x->at_first[i] = x->gives[i] && (x->tied[i] != NOWHERE || x->begun[i]) ? add_like_input(x, i) : NOWHERE;
+    x->at_first[i] = x->gives[i] && begins(x, i) ? add_like_input(x, i) : NOWHERE;
   for (uint32_t i = 0; i < x->n_in; i++)
     if (!scan || !(is_carry(x, i) || is_slice(x, i))) x->at_input[i] = add_like_input(x, i);
 }
@@ -313,7 +318,7 @@ static tc_node with_axis(control_vjp *x, tc_node a) {
 
 // What the adjoint of a carry begins with in each step: that of the result that it is, of the step
 // before. In the first step it is what later records gave it.
-static tc_node first_adjoints(control_vjp *x, uint32_t i) {
+static tc_node earlier_adjoints(control_vjp *x, uint32_t i) {
   int64_t n = x->f.n_step;
   tc_trace *t = x->t;
   tc_node begun = take_begun(x, i), first = with_axis(x, begun != TC_NODE_ERR ? begun : negative_zeros(x, i)), rest;
@@ -326,6 +331,14 @@ static tc_node first_adjoints(control_vjp *x, uint32_t i) {
     rest = tc_rec_full(t, &d, (tc_type)input_of(x, i)->dtype, -0.0);
   }
   return tc_rec_cat(t, 2, x->f.reverse ? (tc_node[]){rest, first} : (tc_node[]){first, rest}, 0);
+}
+
+// The same, and what a gradient gave the carry that was kept.
+static tc_node first_adjoints(control_vjp *x, uint32_t i) {
+  tc_node kept = x->given[x->n_result + i];
+  if (kept != TC_NODE_ERR && x->tied[i] == NOWHERE && !x->begun[i]) return kept;
+  tc_node others = earlier_adjoints(x, i);
+  return kept == TC_NODE_ERR ? others : tc_rec_binary(x->t, TC_OP_ADD, kept, others);
 }
 
 // The adjoint with which a carry leaves the last step.
@@ -419,7 +432,7 @@ static void differentiate(control_vjp *x) {
   if (is_scan(x) && !find_active(x)) return;
   for (uint32_t i = 0; i < x->f.n_carry; i++) {
     x->tied[i] = x->active[i] ? find_tied(x, i) : NOWHERE;
-    x->gives[i] = x->active[i] && (has_adjoint(x, i) || x->tied[i] != NOWHERE);
+    x->gives[i] = x->active[i] && (has_adjoint(x, i) || begins(x, i));
   }
   if (!find_gives(x)) return;
   find_begun(x);
