@@ -416,5 +416,6 @@ tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_
     if (*out_fault != TC_GPU_NO_FAULT) return TC_OK;
     TC_TRY(run_between(between, s++));
   }
+  if (p->n_control) TC_TRY(tc_gpu_copies_end(l->gpu));
   return l->checks ? tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault) : TC_OK;
 }
