@@ -154,8 +154,8 @@ static bool is_given_to_step(const control_vjp *x, uint32_t result) {
   return true;
 }
 
-// Whether a carry that enters a step has an adjoint by then: of the result that it is, too, of a
-// gradient that read it as it was kept, or of what later records read.
+// Whether a carry has an adjoint when its step is walked. It comes from the result that it is, too,
+// from a gradient that read it as it was kept, or from later records.
 static bool begins(const control_vjp *x, uint32_t carry) {
   return x->tied[carry] != NOWHERE || x->begun[carry] || has_adjoint(x, x->n_result + carry);
 }

@@ -81,8 +81,8 @@ tc_param_sum **tc_walk_param(const tc_walk *w, tc_tensor p);
 // Where gradients of node n are summed: at the record that made the value, in whichever run that
 // is, or at the parameter.
 tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n);
-// The record at which gradients of node n of segment s are summed, which then is node n of s. False:
-// they are summed at a parameter.
+// The record at which gradients of node n of segment s are summed: on return it is node n of s.
+// False: they are summed at a parameter.
 bool tc_walk_find_record(tc_walk *w, tc_segment **s, uint32_t *n);
 // Whether the adjoint is a stored value; its slot; a new one; its end.
 bool tc_walk_is_held(tc_node a);
