@@ -18,6 +18,7 @@
 #include "lazy/autograd/walk.h"
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -34,9 +35,10 @@ static vjp_fn *const rules[TC_N_OP_ROWS] = {
 // memory than what is pending.
 static void add_former(tc_walk *w, tc_param_sum *p, bool anyway) {
   tc_trace *owner;
-  const tc_slot *s = tc_slot_find(p->param, &owner);
+  tc_slot *s = tc_slot_find(p->param, &owner);
   tc_device d = (tc_device)s->device;
   bool gone = owner == w->t && s->gen != p->param.gen;
+  if (TC_UNLIKELY(w->t->capture != NULL) && owner == w->t && !gone) tc_capture_grad(w->t, p->param, s);
   if (!gone && s->grad.gen && !anyway && !tc_walk_is_pending_in(w->t, d)) return;
   p->whole = true;
   if (gone || !s->grad.gen || !tc_walk_enter(w, d)) return;
@@ -170,6 +172,8 @@ static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
+  if (TC_UNLIKELY(w->t->capture != NULL) && (s->run || n < w->t->capture->first_node))
+    tc_capture_break(w->t, "a gradient of what was made outside it", w->t->op, w->t->op_site);
   if (op == TC_OP_TUPLE_ELEMENT) {
     visit_element(w, s, n);
     return;
@@ -249,7 +253,7 @@ static void free_history(tc_walk *w) {
 
 static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("backward", site);
-  if (t->op_status == TC_OK && t->capture)
+  if (t->op_status == TC_OK && t->outline)
     tc_rec_fail(t, TC_ERR_STATE, "a body of control flow gives parameters no gradients: tc_grads_of makes them values");
   tc_walk w = {
       .t = t, .visit = visit, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
@@ -325,7 +329,7 @@ tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out
   tc_walk w = {.t = t,
                .visit = visit,
                .create_graph = flags & TC_CREATE_GRAPH,
-               .retain = (flags & (TC_RETAIN | TC_CREATE_GRAPH)) || t->capture,
+               .retain = (flags & (TC_RETAIN | TC_CREATE_GRAPH)) || t->outline,
                .xs = xs,
                .x_grad = x_grad};
   for (int i = 0; i < n && t->op_status == TC_OK; i++) {

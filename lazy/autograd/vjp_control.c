@@ -4,7 +4,7 @@
 //   its own     (adjoints of results, inputs) -> (adjoints of inputs)
 //
 // The body is recorded again, of inputs without values, and walked. That becomes a body
-// (record/capture.h), of a CONTROL of the same kind. So what is inside the forward's body is
+// (record/outline.h), of a CONTROL of the same kind. So what is inside the forward's body is
 // computed again, and a gradient of a gradient is one more such step.
 //
 // Always: sums have the order of the walk through the records written out. A captured value's
@@ -34,7 +34,7 @@ typedef struct control_vjp {
   bool begun[TC_CONTROL_OPERANDS];  // its adjoint begins as what later records gave
   int tied[TC_CONTROL_MOST];  // per carry: the stacked result that is the same value. -1: none
   // the inputs of the new body, and their places
-  tc_capture c;
+  tc_outline c;
   uint32_t n_new;
   tc_type type[TC_CONTROL_OPERANDS];
   uint32_t shape[TC_CONTROL_OPERANDS];
@@ -225,15 +225,15 @@ static bool walk_body(control_vjp *x) {
 
 static bool begin_trial(control_vjp *x) {
   place_inputs(x);
-  tc_capture_init(&x->c, x->t, (tc_device)x->t->op_device, x->n_new, x->type, x->shape);
-  return tc_capture_begin(&x->c, false);
+  tc_outline_init(&x->c, x->t, (tc_device)x->t->op_device, x->n_new, x->type, x->shape);
+  return tc_outline_begin(&x->c, false);
 }
 
 // The records of a trial leave the trace.
 static void drop_trial(control_vjp *x) {
-  (void)tc_capture_end(&x->c, 0, NULL, NULL);
-  tc_capture_close(&x->c);
-  tc_capture_fini(&x->c);
+  (void)tc_outline_end(&x->c, 0, NULL, NULL);
+  tc_outline_close(&x->c);
+  tc_outline_fini(&x->c);
 }
 
 // Whether an adjoint came to input i beyond what it began with.
@@ -400,15 +400,15 @@ static uint32_t list_results(control_vjp *x, tc_node *out) {
 static bool extract_bodies(control_vjp *x, tc_extract *extract) {
   bool ok = true;
   place_inputs(x);
-  tc_capture_init(&x->c, x->t, (tc_device)x->t->op_device, x->n_new, x->type, x->shape);
+  tc_outline_init(&x->c, x->t, (tc_device)x->t->op_device, x->n_new, x->type, x->shape);
   for (uint32_t body = 0; body < x->f.n_body && ok; body++) {
     tc_node out[TC_CONTROL_OPERANDS];
-    ok = tc_capture_begin(&x->c, false) && append_forward(x, body) && walk_body(x);
+    ok = tc_outline_begin(&x->c, false) && append_forward(x, body) && walk_body(x);
     uint32_t n = ok ? list_results(x, out) : 0;
-    ok = tc_capture_end(&x->c, n, ok ? out : NULL, &extract[body]);
+    ok = tc_outline_end(&x->c, n, ok ? out : NULL, &extract[body]);
     if (ok && is_scan(x)) extract[body].body.n_draw = -x->b->n_draw;  // from the last step to the first
   }
-  tc_capture_close(&x->c);
+  tc_outline_close(&x->c);
   return ok;
 }
 
@@ -448,7 +448,7 @@ static void differentiate(control_vjp *x) {
     if (n != TC_NODE_ERR) give_results(x, &f, n);
   }
   for (int i = 0; i < 2; i++) tc_extract_fini(&extract[i]);
-  if (any) tc_capture_fini(&x->c);
+  if (any) tc_outline_fini(&x->c);
 }
 
 // Adjoints of results are with their TUPLE_ELEMENTs.

@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>
 
@@ -197,6 +198,12 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_compiled *, tc_compile, (tc_compile_fn fn, void *user, const tc_compile_options *options), fn, user, options,
+      CALLER)
+PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out), c, in,
+      n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
+      tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
 PLAIN(tc_status, tc_cond, (tc_tensor pred, tc_body_fn *then, tc_body_fn *otherwise, void *user, const tc_tensor *in,
       int n_in, tc_tensor *out, int n_out), pred, then, otherwise, user, in, n_in, out, n_out, CALLER)
 PLAIN(tc_status, tc_while, (tc_body_fn *test, tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry,

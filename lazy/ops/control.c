@@ -1,7 +1,7 @@
 // Control flow in the graph: cond, while, scan, checkpoint. See include/tc/control.h.
 //
 // The user's bodies record with public functions, so a call is several ops. First operands become
-// nodes. Then each body is recorded, and taken out of the trace (record/capture.h). At last one
+// nodes. Then each body is recorded, and taken out of the trace (record/outline.h). At last one
 // CONTROL is recorded, and a TUPLE_ELEMENT with a handle for each result.
 #include "lazy/ops/control.h"
 
@@ -23,16 +23,16 @@ static uint32_t operands_flags(const tc_trace *t, const tc_node *in, uint32_t n)
   return flags;
 }
 
-tc_node tc_control_record(tc_trace *t, tc_control_facts *f, tc_capture *c, tc_extract *extract, tc_node *in,
+tc_node tc_control_record(tc_trace *t, tc_control_facts *f, tc_outline *c, tc_extract *extract, tc_node *in,
                           uint32_t n_known) {
   uint64_t attr[TC_CONTROL_ATTRS + 2], arg[2 * TC_MAX_ARGS], bytes;
   tc_control_result result[3 * TC_CONTROL_MOST];
   uint32_t n_in = n_known + c->n, n_arg = 0, shape;
   if (n_in > TC_CONTROL_OPERANDS - 16)
     return tc_rec_fail(t, TC_ERR_ARG, "the bodies use %u tensors; %d are possible", n_in, TC_CONTROL_OPERANDS - 16);
-  if (!tc_capture_resolve(c, in + n_known)) return TC_NODE_ERR;
+  if (!tc_outline_resolve(c, in + n_known)) return TC_NODE_ERR;
   for (uint32_t i = 0; i < f->n_body; i++) {
-    if (!(f->body[i] = tc_capture_finish(c, &extract[i]))) return TC_NODE_ERR;
+    if (!(f->body[i] = tc_outline_finish(c, &extract[i]))) return TC_NODE_ERR;
     if (extract[i].body.n_arg) memcpy(arg + n_arg, extract[i].arg, extract[i].body.n_arg * sizeof arg[0]);
     n_arg += extract[i].body.n_arg;
   }
@@ -60,7 +60,7 @@ tc_node tc_control_result_of(tc_trace *t, const tc_control_facts *f, tc_node con
 // ---- a call ----
 
 typedef struct control_call {
-  tc_capture c;
+  tc_outline c;
   tc_trace *t;
   const char *op;
   tc_site site;
@@ -113,7 +113,7 @@ static bool take_input(control_call *x, tc_tensor h, bool drop_axis) {
 // From here to the end of the call nothing of the trace runs: its operands are held as nodes.
 static void begin_call(control_call *x) {
   tc_device d = x->n_fixed + x->f.first_in ? (tc_device)x->t->dev[x->in[0]] : tc_device_default();
-  tc_capture_init(&x->c, x->t, d, x->n_fixed, x->type, x->shape);
+  tc_outline_init(&x->c, x->t, d, x->n_fixed, x->type, x->shape);
   x->counter = x->t->counter;
 }
 
@@ -180,10 +180,10 @@ static bool check_results(control_call *x, int body, uint32_t n_out, const tc_no
 
 static tc_status begin_body(control_call *x, tc_tensor *in) {
   tc_trace *t = tc_op_begin_sync(x->op, x->site);
-  bool begun = t->op_status == TC_OK && tc_capture_begin(&x->c, true);
+  bool begun = t->op_status == TC_OK && tc_outline_begin(&x->c, true);
   for (uint32_t i = 0; i < x->n_fixed && begun && t->op_status == TC_OK; i++)
     in[i] = handle_of_input(t, x->c.first + i);
-  if (begun && t->op_status != TC_OK) (void)tc_capture_end(&x->c, 0, NULL, NULL);
+  if (begun && t->op_status != TC_OK) (void)tc_outline_end(&x->c, 0, NULL, NULL);
   return tc_op_done(t);
 }
 
@@ -192,7 +192,7 @@ static tc_status end_body(control_call *x, int body, uint32_t n_out, const tc_te
   tc_trace *t = tc_op_begin_sync(x->op, x->site);
   bool ok =
       st == TC_OK && t->op_status == TC_OK && take_results(x, n_out, given, out) && check_results(x, body, n_out, out);
-  (void)tc_capture_end(&x->c, n_out, ok ? out : NULL, &x->extract[body]);
+  (void)tc_outline_end(&x->c, n_out, ok ? out : NULL, &x->extract[body]);
   tc_status ended = tc_op_done(t);
   return st != TC_OK ? st : ended;
 }
@@ -224,17 +224,17 @@ static tc_status end_call(control_call *x, tc_status st, tc_tensor *out) {
   tc_trace *t = x->t;
   tc_node node[TC_CONTROL_MOST];
   t = tc_op_begin_sync(x->op, x->site);
-  if (t == x->t) tc_capture_close(&x->c);
+  if (t == x->t) tc_outline_close(&x->c);
   if (st == TC_OK && t->op_status == TC_OK) {
     t->op_device = x->c.device, t->n_taken = 1;
     tc_node n = tc_control_record(t, &x->f, &x->c, x->extract, x->in, x->f.first_in + x->n_fixed);
     for (uint32_t i = 0; i < x->n_out && n != TC_NODE_ERR; i++) node[i] = tc_control_result_of(t, &x->f, n, i);
     for (uint32_t i = 0; i < x->n_out && t->op_status == TC_OK; i++) out[i] = tc_trace_handle(t, node[i], true);
-    if (t->op_status == TC_OK && tc_options_get()->eager && !t->capture)
+    if (t->op_status == TC_OK && tc_options_get()->eager && !t->outline)
       (void)tc_trace_sync(t, TC_CAUSE_EAGER, x->site, (int)x->n_out, node);
   }
   for (int i = 0; i < 2; i++) tc_extract_fini(&x->extract[i]);
-  if (t == x->t) tc_capture_fini(&x->c);
+  if (t == x->t) tc_outline_fini(&x->c);
   tc_status done = tc_op_done(t);
   st = st != TC_OK ? st : done;
   for (uint32_t i = 0; i < x->n_out && st != TC_OK; i++) out[i] = tc_poison(st);

@@ -4,6 +4,7 @@
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
+#include "lazy/trace/capture.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -60,7 +61,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
   bool full = t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t));
-  if (TC_UNLIKELY(full) && !t->capture) {
+  if (TC_UNLIKELY(full) && !t->outline) {
     tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
     t->op_status = tc_trace_make_way(t, cause, site);
     t->cut_at_bound |= cause == TC_CAUSE_BOUND && t->n_node == 0;
@@ -87,7 +88,7 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   bool is_other = t->slot_of[n] != TC_SLOT_NONE || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
   if (is_other && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   tc_tensor h = tc_trace_handle(t, n, true);
-  if (TC_UNLIKELY(tc_options_get()->eager) && !t->capture) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
+  if (TC_UNLIKELY(tc_options_get()->eager) && !t->outline) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);
   return h;
 }
@@ -123,6 +124,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_buffer_release(v.buf);
   if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h))
     return TC_NODE_ERR;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_see(t, n, TC_SEEN_HANDLE, h);
   return n;
 }
 

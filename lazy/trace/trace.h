@@ -65,10 +65,10 @@ typedef struct tc_chunk {
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
-  struct tc_capture *capture;  // the body of control flow that is recorded (record/capture.h). NULL: none is
-  uint64_t memo_epoch;  // what runs remember of where they were recorded again counts for one of these
+  struct tc_outline *outline;  // the body of control flow that is recorded (record/outline.h). NULL: none is
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew
+  uint64_t memo_epoch;  // how often it began anew, or records were taken out of it
   uint64_t *word;  // the records
   uint32_t n_word, cap_word;
   uint32_t n_node, cap_node;
@@ -98,6 +98,7 @@ struct tc_trace {
   bool passed;  // true: the trace was not cut at an optimizer's step, since its scope will end
   bool cut_at_bound;  // true: a bound cut the step before this trace; its rest ends with the optimizer's step
   uint64_t most_nodes;  // hard bound: a trace of so many runs. 0: it runs before the next op, for an aliased assign
+  struct tc_capture *capture;  // of the body being traced for its graph, the innermost. NULL: none is
   uint32_t free_slot;  // the first free slot. TC_SLOT_NONE: none
   uint32_t n_slots;  // slots in use; a trace outlives its thread until it is 0
   bool orphan;  // true: its thread has ended
@@ -110,6 +111,7 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
+  uint64_t context;  // 48 bits that differ where autocast or regions record otherwise. 0: there are none
   int record_only;  // open tc_record_only_begin: nothing runs unasked
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
@@ -124,6 +126,8 @@ struct tc_trace {
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
   tc_arena walk;  // scratch of a backward
+  uint32_t *operand;  // scratch of taking a fragment: nodes of its arguments and operands
+  uint32_t cap_operand;
   uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
   uint32_t cap_todo;
   tc_buffer **out;  // scratch of a sync

@@ -1,23 +1,24 @@
-// Bodies of control flow, from records of a trace. See capture.h.
-#include "lazy/record/capture.h"
+// Bodies of control flow, from records of a trace. See outline.h.
+#include "lazy/record/outline.h"
 
 #include <string.h>
 
 #include "lazy/record/record.h"
+#include "lazy/trace/capture.h"
 #include "runtime/arena.h"
 
-void tc_capture_init(tc_capture *c, tc_trace *t, tc_device device, uint32_t n_fixed, const tc_type *type,
+void tc_outline_init(tc_outline *c, tc_trace *t, tc_device device, uint32_t n_fixed, const tc_type *type,
                      const uint32_t *shape) {
-  *c = (tc_capture){.t = t, .op = t->op, .device = device, .n_fixed = n_fixed, .type = type, .shape = shape};
-  c->outer = t->capture, c->first = t->n_node;
-  t->capture = c;
+  *c = (tc_outline){.t = t, .op = t->op, .device = device, .n_fixed = n_fixed, .type = type, .shape = shape};
+  c->outer = t->outline, c->first = t->n_node;
+  t->outline = c;
 }
 
-void tc_capture_close(tc_capture *c) {
-  if (c->t->capture == c) c->t->capture = c->outer;
+void tc_outline_close(tc_outline *c) {
+  if (c->t->outline == c) c->t->outline = c->outer;
 }
 
-void tc_capture_fini(tc_capture *c) {
+void tc_outline_fini(tc_outline *c) {
   for (uint32_t i = 0; i < c->n; i++) {
     tc_buffer_release(c->list[i].buf);
     if (c->list[i].handle.gen) tc_slot_release_handle(c->t, c->list[i].handle);
@@ -36,7 +37,7 @@ static tc_node append_input(tc_trace *t, tc_type type, uint32_t shape, tc_device
   return tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
 }
 
-bool tc_capture_begin(tc_capture *c, bool tape) {
+bool tc_outline_begin(tc_outline *c, bool tape) {
   tc_trace *t = c->t;
   c->first = t->n_node, c->n_word = t->n_word, c->n_arg = t->n_arg;
   c->n_leaf = t->n_leaf, c->n_past = t->n_past, c->n_param_node = t->n_param_node;
@@ -47,16 +48,16 @@ bool tc_capture_begin(tc_capture *c, bool tape) {
     if (n != TC_NODE_ERR) t->flag[n] = tape && tc_type_is_float(c->type[i]) ? TC_NODE_TAPE : 0;
   }
   if (t->op_status == TC_OK) return true;
-  (void)tc_capture_end(c, 0, NULL, NULL);
+  (void)tc_outline_end(c, 0, NULL, NULL);
   return false;
 }
 
 // ---- what comes from outside ----
 
 // The number of something captured, which is entered if it is new. UINT32_MAX without memory.
-static uint32_t enter(tc_capture *c, const tc_captured *x) {
+static uint32_t enter(tc_outline *c, const tc_outlined *x) {
   for (uint32_t i = 0; i < c->n; i++) {
-    const tc_captured *y = &c->list[i];
+    const tc_outlined *y = &c->list[i];
     if (x->node == y->node && x->buf == y->buf && x->handle.slot == y->handle.slot && x->handle.gen == y->handle.gen &&
         x->shape == y->shape && x->type == y->type && x->param.slot == y->param.slot && x->param.gen == y->param.gen)
       return i;
@@ -69,11 +70,11 @@ static uint32_t enter(tc_capture *c, const tc_captured *x) {
   return c->n++;
 }
 
-tc_node tc_capture_slot(tc_trace *t, tc_slot *s, tc_tensor h) {
+tc_node tc_outline_slot(tc_trace *t, tc_slot *s, tc_tensor h) {
   bool history = (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
   if (!s->buf && !s->run) return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
-  if (enter(t->capture,
-            &(tc_captured){.node = TC_NODE_ERR, .handle = h, .shape = s->shape, .type = (tc_type)s->dtype}) ==
+  if (enter(t->outline,
+            &(tc_outlined){.node = TC_NODE_ERR, .handle = h, .shape = s->shape, .type = (tc_type)s->dtype}) ==
       UINT32_MAX)
     return TC_NODE_ERR;
   tc_node n = append_input(t, (tc_type)s->dtype, s->shape, (tc_device)s->device);
@@ -84,15 +85,15 @@ tc_node tc_capture_slot(tc_trace *t, tc_slot *s, tc_tensor h) {
   return n;
 }
 
-bool tc_capture_made(const tc_capture *c, const tc_slot *s) {
+bool tc_outline_made(const tc_outline *c, const tc_slot *s) {
   return s->epoch == c->t->epoch && s->node >= c->first && tc_rec_op(tc_rec_of(c->t, s->node)) != TC_OP_LEAF;
 }
 
 // What a leaf of the body is.
-static bool describe_leaf(const tc_capture *c, tc_node n, tc_captured *out) {
+static bool describe_leaf(const tc_outline *c, tc_node n, tc_outlined *out) {
   const tc_trace *t = c->t;
   const tc_rec *r = tc_rec_of(t, n);
-  *out = (tc_captured){.node = TC_NODE_ERR, .shape = r->shape, .type = (tc_type)r->dtype};
+  *out = (tc_outlined){.node = TC_NODE_ERR, .shape = r->shape, .type = (tc_type)r->dtype};
   for (uint32_t i = c->n_leaf; i < t->n_leaf; i++)
     if (t->leaf[i].node == n) out->buf = t->leaf[i].buf;
   for (uint32_t i = c->n_param_node; i < t->n_param_node && out->buf; i++)
@@ -104,10 +105,10 @@ static bool describe_leaf(const tc_capture *c, tc_node n, tc_captured *out) {
 }
 
 // How the extract names node n of the trace. of: per node of the body, its number in the extract.
-static uint32_t name_of(tc_capture *c, tc_node n, const uint32_t *of) {
+static uint32_t name_of(tc_outline *c, tc_node n, const uint32_t *of) {
   tc_trace *t = c->t;
   const tc_rec *r = tc_rec_of(t, n);
-  tc_captured x = {.node = n, .shape = r->shape, .type = (tc_type)r->dtype};
+  tc_outlined x = {.node = n, .shape = r->shape, .type = (tc_type)r->dtype};
   if (n >= c->first && n < c->first + c->n_fixed) return n - c->first;
   if (n >= c->first && tc_rec_op(r) != TC_OP_LEAF) return TC_EXTRACT_RECORD | of[n - c->first];
   if (n >= c->first && !describe_leaf(c, n, &x))
@@ -119,7 +120,7 @@ static uint32_t name_of(tc_capture *c, tc_node n, const uint32_t *of) {
 // ---- the extract ----
 
 // Marks what results need. False after reporting.
-static bool mark_needed(const tc_capture *c, uint32_t n_out, const tc_node *out, uint8_t *need) {
+static bool mark_needed(const tc_outline *c, uint32_t n_out, const tc_node *out, uint8_t *need) {
   tc_trace *t = c->t;
   for (uint32_t i = 0; i < n_out; i++)
     if (out[i] >= c->first) need[out[i] - c->first] = 1;
@@ -156,12 +157,12 @@ static bool note_counters(tc_extract *d, uint32_t *cap, const tc_rec *r, uint32_
   return true;
 }
 
-static bool no_room_for_body(const tc_capture *c) {
+static bool no_room_for_body(const tc_outline *c) {
   return tc_rec_fail(c->t, TC_ERR_MEMORY, "no room for the body of %s", c->op), false;
 }
 
 // Copies the records that are needed. of: filled in.
-static bool copy_records(tc_capture *c, const uint8_t *need, uint32_t *of, tc_extract *d) {
+static bool copy_records(tc_outline *c, const uint8_t *need, uint32_t *of, tc_extract *d) {
   tc_trace *t = c->t;
   tc_body *b = &d->body;
   uint32_t n = t->n_node - c->first, cap = 0;
@@ -187,7 +188,7 @@ static bool copy_records(tc_capture *c, const uint8_t *need, uint32_t *of, tc_ex
   return true;
 }
 
-static bool extract_body(tc_capture *c, uint32_t n_out, const tc_node *out, tc_extract *d) {
+static bool extract_body(tc_outline *c, uint32_t n_out, const tc_node *out, tc_extract *d) {
   tc_trace *t = c->t;
   uint32_t n = t->n_node - c->first;
   uint8_t *need = tc_calloc(n + 1, 1);
@@ -211,7 +212,7 @@ static bool extract_body(tc_capture *c, uint32_t n_out, const tc_node *out, tc_e
 
 // Takes the body's records out of the trace. Handles of them lose their values; those of what was
 // captured find theirs again. Returns a handle that outlives its value was met.
-static bool truncate_trace(tc_capture *c) {
+static bool truncate_trace(tc_outline *c) {
   tc_trace *t = c->t;
   bool outlives = false;
   for (tc_node n = c->first; n < t->n_node; n++) {
@@ -229,11 +230,12 @@ static bool truncate_trace(tc_capture *c) {
   t->n_leaf = c->n_leaf, t->n_past = c->n_past, t->n_param_node = TC_MIN(t->n_param_node, c->n_param_node);
   t->n_of = TC_MIN(t->n_of, t->n_node);
   t->leaf_bytes = c->leaf_bytes, t->assigned_bytes = c->assigned_bytes;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_forget(t, c->first);
   t->memo_epoch++;  // runs that were recorded again forget where
   return outlives;
 }
 
-bool tc_capture_end(tc_capture *c, uint32_t n_out, const tc_node *out, tc_extract *extract) {
+bool tc_outline_end(tc_outline *c, uint32_t n_out, const tc_node *out, tc_extract *extract) {
   if (extract) *extract = (tc_extract){.arg = NULL};
   bool ok = out && c->t->op_status == TC_OK && extract_body(c, n_out, out, extract);
   if (truncate_trace(c) && ok)

@@ -1,16 +1,16 @@
-// Bodies of control flow: made of what was taken out of a trace, and recorded again. See capture.h.
+// Bodies of control flow: made of what was taken out of a trace, and recorded again. See outline.h.
 #include <string.h>
 
-#include "lazy/record/capture.h"
+#include "lazy/record/outline.h"
 #include "lazy/record/record.h"
 #include "runtime/arena.h"
 
-static const tc_body *no_room_for_body(const tc_capture *c) {
+static const tc_body *no_room_for_body(const tc_outline *c) {
   (void)tc_rec_fail(c->t, TC_ERR_MEMORY, "no room for the body of %s", c->op);
   return NULL;
 }
 
-static tc_node resolve_one(tc_trace *t, const tc_captured *x) {
+static tc_node resolve_one(tc_trace *t, const tc_outlined *x) {
   if (x->node != TC_NODE_ERR) return x->node;
   if (x->handle.gen) return tc_op_in(t, x->handle);
   tc_node n = tc_trace_leaf(t, x->buf, x->type, x->shape, t->op_device);
@@ -18,7 +18,7 @@ static tc_node resolve_one(tc_trace *t, const tc_captured *x) {
   return n;
 }
 
-bool tc_capture_resolve(tc_capture *c, tc_node *in) {
+bool tc_outline_resolve(tc_outline *c, tc_node *in) {
   for (uint32_t i = 0; i < c->n; i++) {
     c->t->op_device = c->device;
     if ((in[i] = resolve_one(c->t, &c->list[i])) == TC_NODE_ERR) return false;
@@ -30,12 +30,12 @@ bool tc_capture_resolve(tc_capture *c, tc_node *in) {
   return true;
 }
 
-static uint32_t renumbered(const tc_capture *c, uint32_t name) {
+static uint32_t renumbered(const tc_outline *c, uint32_t name) {
   if (name & TC_EXTRACT_RECORD) return c->n_fixed + c->n + (name & ~TC_EXTRACT_RECORD);
   return name & TC_EXTRACT_CAPTURED ? c->n_fixed + (name & ~TC_EXTRACT_CAPTURED) : name;
 }
 
-static void put_input(const tc_capture *c, tc_body *b, uint32_t i) {
+static void put_input(const tc_outline *c, tc_body *b, uint32_t i) {
   bool fixed = i < c->n_fixed;
   tc_type type = fixed ? c->type[i] : c->list[i - c->n_fixed].type;
   uint32_t shape = fixed ? c->shape[i] : c->list[i - c->n_fixed].shape;
@@ -57,7 +57,7 @@ static void copy_result(tc_body *b, uint32_t i) {
   b->out[i] = b->n_node++;
 }
 
-const tc_body *tc_capture_finish(tc_capture *c, tc_extract *d) {
+const tc_body *tc_outline_finish(tc_outline *c, tc_extract *d) {
   const tc_body *from = &d->body;
   tc_body b = *from;
   const tc_body *made = NULL;
