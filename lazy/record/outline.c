@@ -141,19 +141,12 @@ static bool mark_needed(const tc_outline *c, uint32_t n_out, const tc_node *out,
 
 // Notes which of the record's scalars are random counters, numbered from first on.
 static bool note_counters(tc_extract *d, uint32_t *cap, const tc_rec *r, uint32_t first) {
-  tc_control_facts f;
   tc_body *b = &d->body;
-  bool draws = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG;
-  if (draws) {
-    if (!TC_GROW(b->counter, *cap, b->n_counter + 1)) return false;
-    b->counter[b->n_counter++] = first + 1;
-  }
-  if (tc_rec_op(r) != TC_OP_CONTROL || !tc_control_facts_of(tc_rec_attr(r), tc_rec_attrs(r), &f)) return true;
-  for (uint32_t i = 0; i < f.n_body; first += f.body[i]->n_arg, i++)
-    for (uint32_t k = 0; k < f.body[i]->n_counter; k++) {
-      if (!TC_GROW(b->counter, *cap, b->n_counter + 1)) return false;
-      b->counter[b->n_counter++] = first + f.body[i]->counter[k];
-    }
+  uint32_t n = tc_rec_counters(r, NULL);
+  if (n == 0) return true;
+  if (!TC_GROW(b->counter, *cap, b->n_counter + n)) return false;
+  (void)tc_rec_counters(r, b->counter + b->n_counter);
+  for (uint32_t k = 0; k < n; k++) b->counter[b->n_counter++] += first;
   return true;
 }
 

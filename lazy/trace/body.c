@@ -157,6 +157,20 @@ bool tc_control_facts_of(const uint64_t *attr, int n_attr, tc_control_facts *out
   return true;
 }
 
+uint32_t tc_rec_counters(const tc_rec *r, uint32_t *out) {
+  tc_control_facts f;
+  uint32_t n = 0, first = 0;
+  if (tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG) {
+    if (out) out[0] = 1;
+    return 1;
+  }
+  if (tc_rec_op(r) != TC_OP_CONTROL || !tc_control_facts_of(tc_rec_attr(r), tc_rec_attrs(r), &f)) return 0;
+  for (uint32_t i = 0; i < f.n_body; first += f.body[i]->n_arg, i++)
+    for (uint32_t k = 0; k < f.body[i]->n_counter; k++, n++)
+      if (out) out[n] = first + f.body[i]->counter[k];
+  return n;
+}
+
 uint32_t tc_control_n_results(const tc_control_facts *f) {
   return f->n_carry + f->n_stacked + (f->keeps ? f->n_carry : 0);
 }

@@ -53,6 +53,10 @@ typedef struct tc_control_facts {
   uint32_t first_in;  // operands before those that are the bodies' inputs
 } tc_control_facts;
 
+// How many of a record's scalars are random counters, and which; the seed stands before each.
+// out NULL: only counts.
+uint32_t tc_rec_counters(const tc_rec *r, uint32_t *out);
+
 // A result of a CONTROL. By number: last carries, then the step's results, of SCAN stacked, then
 // kept carries.
 typedef struct tc_control_result {
