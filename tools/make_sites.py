@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "program.h": "program_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -306,6 +306,7 @@ PLAIN_HEAD = """\
 #define TC_NO_SITES
 // clang-format off
 #include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
 #include <tc/program.h>
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lazy/record/record.h"
+#include "lazy/trace/body.h"
 #include "runtime/arena.h"
 
 #define IS_NEEDED 1u
@@ -184,7 +185,7 @@ static bool add_operand(maker *m, tc_node n) {
 static bool count_records(maker *m) {
   tc_fragment *f = m->f;
   tc_trace *t = m->t;
-  uint32_t n_operand = 0;
+  uint32_t n_operand = 0, n_draw = 0;
   for (tc_node n = 0; n < t->n_node; n++) {
     if (!(m->mark[n] & IS_NEEDED)) continue;
     if (m->mark[n] & IS_OPERAND) {
@@ -192,7 +193,7 @@ static bool count_records(maker *m) {
       continue;
     }
     const tc_rec *r = tc_rec_of(t, n);
-    f->n_node++, f->n_word += 2 + r->n_extra, f->n_arg += tc_rec_args(r);
+    f->n_node++, f->n_word += 2 + r->n_extra, f->n_arg += tc_rec_args(r), n_draw += tc_rec_counters(r, NULL);
   }
   f->word = tc_malloc((f->n_word + 1) * sizeof f->word[0]);
   f->at = tc_malloc((f->n_node + 1) * 2 * sizeof f->at[0]);
@@ -200,11 +201,22 @@ static bool count_records(maker *m) {
   f->flag = tc_malloc((f->n_node + 1) * 2);
   f->arg = tc_malloc((f->n_arg + 1) * sizeof f->arg[0]);
   f->operand = tc_calloc(n_operand + 1, sizeof f->operand[0]);
-  f->draw = tc_malloc((f->n_node + 1) * sizeof f->draw[0]);
+  f->draw = tc_malloc((n_draw + 1) * sizeof f->draw[0]);
   f->param_node = tc_malloc((t->n_param_node + 1) * sizeof f->param_node[0]);
   if (!f->word || !f->at || !f->call || !f->flag || !f->arg || !f->operand || !f->draw || !f->param_node) return false;
   f->arg_at = f->at + f->n_node + 1, f->dev = f->flag + f->n_node + 1;
   return true;
+}
+
+// first: the number of the record's first scalar in the fragment.
+static void add_draws(maker *m, const tc_rec *r, const uint64_t *arg, uint32_t first) {
+  uint32_t at[2 * TC_MAX_ARGS], n = tc_rec_counters(r, at);
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t *drawn = arg + at[i] - 1;  // the seed, then the counter
+    uint64_t counter = drawn[1] & ((UINT64_C(1) << 40) - 1);
+    if (drawn[0] == m->t->seed && drawn[1] >> 40 == m->t->stream && counter >= m->c->was.counter)
+      m->f->draw[m->f->n_draw++] = (tc_fragment_draw){first + at[i] - 1, (uint32_t)(counter - m->c->was.counter)};
+  }
 }
 
 static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint32_t *n_arg) {
@@ -218,10 +230,7 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
   const uint64_t *arg = t->arg + t->arg_at[n];
   if (tc_rec_args(r)) memcpy(f->arg + *n_arg, arg, tc_rec_args(r) * sizeof f->arg[0]);
   for (uint32_t i = 0; i < tc_rec_args(r); i++) m->arg_number[t->arg_at[n] + i] = *n_arg + i;
-  uint64_t counter = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG ? arg[1] & ((UINT64_C(1) << 40) - 1) : 0;
-  if (tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG && arg[0] == t->seed && arg[1] >> 40 == t->stream &&
-      counter >= m->c->was.counter)
-    f->draw[f->n_draw++] = (tc_fragment_draw){*n_arg, (uint32_t)(counter - m->c->was.counter)};
+  add_draws(m, r, arg, *n_arg);
   if (tc_rec_op(r) == TC_OP_ASSIGN)
     f->assigned_bytes += (uint64_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
   f->at[nth] = *n_word, f->arg_at[nth] = *n_arg;

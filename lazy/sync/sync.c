@@ -157,7 +157,15 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 
+// A body of control flow is being recorded: its inputs have no values.
+static tc_status refuse_in_body(tc_site site) {
+  return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
+                 "a value is asked for inside the body of control flow, which is recorded once and has no values yet: "
+                 "make it a carry or a result, and read it behind the call");
+}
+
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+  if (TC_UNLIKELY(t->outline != NULL)) return refuse_in_body(site);
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;

@@ -30,6 +30,15 @@ void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle)
   c->seen[c->n_seen++] = (tc_seen){n, kind, handle};
 }
 
+void tc_capture_forget(tc_trace *t, tc_node first) {
+  for (tc_capture *c = t->capture; c; c = c->outer) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_seen; i++)
+      if (c->seen[i].node < first) c->seen[n++] = c->seen[i];
+    c->n_seen = n;
+  }
+}
+
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s) {
   tc_capture *c = t->capture;
   for (uint32_t i = 0; i < c->n_assigned; i++)

@@ -87,6 +87,8 @@ typedef struct tc_capture {
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
+// Forgets what was seen at nodes from `first` on, which leave the trace.
+void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
 // The same for what may pass: another trial may go well.

@@ -65,6 +65,7 @@ typedef struct tc_chunk {
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
+  struct tc_outline *outline;  // the body of control flow that is recorded (record/outline.h). NULL: none is
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew
   uint64_t memo_epoch;  // how often it began anew, or records were taken out of it
