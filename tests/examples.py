@@ -65,6 +65,27 @@ def linear_relu(program, way):
     assert way == "ref" or last_plan_steps(log) <= 2, log
 
 
+TOUR = """\
+sin(x) + cos(y)
+  as it is               sum 149.5784, 1 run
+  in a region            sum 149.5784, 1 run
+  as a compiled function sum 149.5784, 1 run
+relu(Linear(100, 10)) of 10 rows: 10 x 10, least 0
+an MLP, by a backend that refuses matmul
+  without suppress_errors: a kernel did not compile
+  with it: 1 suppressed, the same bits as without the backend
+ResNet-18 of 2 x 3 x 32 x 32, medians of 3 calls
+  eager TIME ms
+  reduce-overhead TIME ms, TIME times as fast
+  logits agree
+"""
+
+
+def torch_compile_tour(program, way):
+    out, _ = run(program, way, "--small")
+    assert re.sub(r" +\d+\.\d\d (ms|times)", r" TIME \1", out) == TOUR, out
+
+
 def line_fit(program, way):
     out, log = run(program, way)
     training_settles(log, "item")
@@ -310,7 +331,7 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):

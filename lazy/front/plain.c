@@ -35,16 +35,15 @@ PLAIN(tc_status, tc_expect_syncs, (int n), n, CALLER)
 PLAIN(tc_status, tc_metrics_get, (const char *name, uint64_t *out), name, out, CALLER)
 PLAIN(tc_status, tc_profile_start, (const char *file), file, CALLER)
 PLAIN(tc_status, tc_profile_stop, (void), CALLER)
-
-void tc_region_begin(const char *name) {
-  tc_region_begin_at(name, CALLER);
-}
-
+PLAIN(tc_status, tc_region_begin, (const tc_region_options *options), options, CALLER)
 
 void tc_region_end(void) {
   tc_region_end_at(CALLER);
 }
 
+PLAIN(tc_status, tc_set_options, (const tc_region_options *options), options, CALLER)
+PLAIN(tc_status, tc_register_backend, (const char *name, tc_backend_fn fn, void *user), name, fn, user, CALLER)
+PLAIN(tc_status, tc_reset, (void), CALLER)
 PLAIN(tc_status, tc_set_default_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_push_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_pop_device, (void), CALLER)

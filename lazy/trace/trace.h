@@ -113,6 +113,7 @@ struct tc_trace {
   int no_grad;  // open tc_no_grad_begin
   uint64_t context;  // 48 bits that differ where autocast or regions record otherwise. 0: there are none
   int record_only;  // open tc_record_only_begin: nothing runs unasked
+  const struct tc_options *options;  // its thread's tc_options_mine. NULL: the process's
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
   uint64_t first;  // with a profile: when an op found the trace empty, in ticks. 0: not known
