@@ -439,6 +439,21 @@ static tc_status lower(tc_plan *plan) {
   return TC_OK;
 }
 
+tc_status tc_pipeline_lower_steps(tc_plan *plan, tc_program **out) {
+  uint64_t graph;
+  *out = NULL;
+  tc_program *p = tc_calloc(1, sizeof *p);
+  if (!p) return no_room();
+  tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
+  tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
+  if (st == TC_OK) st = build_steps(&b, &graph);
+  fini_builder(&b);
+  if (st == TC_OK) st = finish(p);
+  if (st != TC_OK) return tc_program_destroy(p), st;
+  *out = p;
+  return TC_OK;
+}
+
 // ---- the interface lazy sees ----
 
 static void clear(void) {

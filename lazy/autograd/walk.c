@@ -115,15 +115,20 @@ static const tc_past *past_of(const tc_walk *w, tc_segment *s, uint32_t n) {
   return i && i <= s->n_past ? &(s->run ? s->run->past : w->t->past)[i - 1] : NULL;
 }
 
-tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n) {
-  while (s) {
-    uint8_t flags = tc_walk_flag(w, s, n);
-    if (flags & TC_NODE_REQUIRES_GRAD) return sum_of_param(w, param_of(w, s, n));
-    const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, s, n);
+bool tc_walk_find_record(tc_walk *w, tc_segment **s, uint32_t *n) {
+  while (*s) {
+    uint8_t flags = tc_walk_flag(w, *s, *n);
+    if (flags & TC_NODE_REQUIRES_GRAD) return false;
+    const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, *s, *n);
     if (!past) break;
-    n = past->home;
-    s = segment_of(w, s, past->run);
+    *n = past->home;
+    *s = segment_of(w, *s, past->run);
   }
+  return true;
+}
+
+tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n) {
+  if (!tc_walk_find_record(w, &s, &n)) return sum_of_param(w, param_of(w, s, n));
   return s ? &s->adjoint[n] : NULL;
 }
 
@@ -181,6 +186,8 @@ static void each(tc_walk *w, void (*f)(tc_walk *, tc_node *)) {
   for (tc_segment *s = w->segments; s; s = s->next)
     for (uint32_t i = 0; s->run && i < s->n; i++)
       if (s->adjoint[i] != TC_NODE_ERR) f(w, &s->adjoint[i]);
+  for (tc_element *e = w->elements; e; e = e->next)
+    if (e->adjoint != TC_NODE_ERR) f(w, &e->adjoint);
   for (tc_param_sum *p = w->params; p; p = p->next) f(w, &p->sum);
   for (int i = 0; i < w->n_xs; i++) f(w, &w->x_grad[i]);
 }

@@ -5,7 +5,9 @@
 #define TC_NO_SITES
 // clang-format off
 #include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
+#include <tc/program.h>
 
 #include "runtime/status.h"
 
@@ -202,3 +204,21 @@ PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_i
       n_in, out, n_out, CALLER)
 PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
       tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
+PLAIN(tc_status, tc_export, (tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
+      tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
+PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)
+PLAIN(tc_program_file *, tc_program_load_memory, (const void *data, size_t bytes), data, bytes, CALLER)
+PLAIN(tc_status, tc_program_verify, (const tc_program_file *p), p, CALLER)
+PLAIN(tc_status, tc_program_run, (const tc_program_file *p, int n, const tc_program_input *inputs, tc_tensor
+      *outputs), p, n, inputs, outputs, CALLER)
+PLAIN(tc_status, tc_program_run_arrays, (const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int
+      n_outputs, const tc_program_array *outputs), p, n_inputs, inputs, n_outputs, outputs, CALLER)
+PLAIN(tc_status, tc_cond, (tc_tensor pred, tc_body_fn *then, tc_body_fn *otherwise, void *user, const tc_tensor *in,
+      int n_in, tc_tensor *out, int n_out), pred, then, otherwise, user, in, n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_while, (tc_body_fn *test, tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry,
+      tc_tensor *out), test, body, user, carry, n_carry, out, CALLER)
+PLAIN(tc_status, tc_scan, (tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry, const tc_tensor *xs, int
+      n_xs, tc_tensor *out, int n_ys, const tc_scan_options *options), body, user, carry, n_carry, xs, n_xs, out,
+      n_ys, options, CALLER)
+PLAIN(tc_status, tc_checkpoint, (tc_body_fn *fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int
+      n_out), fn, user, in, n_in, out, n_out, CALLER)

@@ -156,12 +156,23 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 
+// A body of control flow is being recorded: its inputs have no values.
+static tc_status refuse_in_body(tc_site site) {
+  return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
+                 "a value is asked for inside the body of control flow, which is recorded once and has no values yet: "
+                 "make it a carry or a result, and read it behind the call");
+}
+
 static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+  if (TC_UNLIKELY(t->outline != NULL)) return refuse_in_body(site);
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) tc_capture_break(t, "a sync point", cause_names[cause], site);
+  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) {
+    bool may_pass = cause == TC_CAUSE_BOUND || cause == TC_CAUSE_CROSS_THREAD;
+    (may_pass ? tc_capture_break_for_now : tc_capture_break)(t, "a sync point", cause_names[cause], site);
+  }
   tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
@@ -203,8 +214,9 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   if (TC_UNLIKELY(recorded)) {
     times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
     times.allocated_first = w.allocated, times.allocated = allocated;
+    times.note = t->graph_note[0] ? t->graph_note : NULL;
     tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
-    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks();
+    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks(), t->graph_note[0] = '\0';
   }
   tc_free(w.done.times);
   tc_plan_release(p);
