@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <tc/nn.h>
 #include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -237,6 +238,62 @@ Test(compile, a_training_step_does_what_is_recorded_over_20_steps) {
     train_steps(rule, false, want, want + 20);
     train_steps(rule, true, got, got + 20);
     EXPECT_SAME(got, want, 20 + 58);
+  }
+}
+
+// Words of a large embedding, batch norm with its statistics, clipped gradients, bf16 in the middle.
+typedef struct network {
+  tc_nn_params *p;
+  tc_optimizer *opt;
+} network;
+
+static tc_status train_network(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const network *m = user;
+  (void)n_in, (void)n_out;
+  tc_tensor x = tc_reshape(tc_nn_embedding(m->p, "words", in[0]), TC_SHAPE(6, 4));
+  x = tc_nn_dropout(m->p, tc_relu(tc_nn_batch_norm(m->p, "norm", x, 0.1, 1e-5)), 0.1);
+  x = tc_cast(tc_nn_linear(m->p, "out", tc_cast(x, TC_F32)), TC_BF16);
+  out[0] = tc_mean(tc_square(tc_cast(x, TC_F32)), TC_ALL, false);
+  tc_status st = tc_backward(out[0]);
+  out[1] = tc_clip_grad_norm(tc_nn_tensors(m->p), tc_nn_count(m->p), 0.05);
+  if (st == TC_OK) st = tc_optimizer_step(m->opt);
+  return st == TC_OK ? tc_zero_grad(m->opt) : st;
+}
+
+static void train_network_steps(bool adam, bool compiled, float *out) {
+  tc_seed(3);
+  network m = {tc_nn_params_create(), NULL};
+  OK(tc_nn_add_embedding(m.p, "words", 5000, 4));
+  OK(tc_nn_add_batch_norm(m.p, "norm", 4));
+  OK(tc_nn_add_linear(m.p, "out", 4, 3, true));
+  const tc_tensor *params = tc_nn_tensors(m.p);
+  int n = tc_nn_count(m.p);
+  m.opt = adam ? tc_adamw(params, n, (tc_adam_options){.lr = 0.01}) : tc_sgd(params, n, (tc_sgd_options){.lr = 0.5});
+  tc_compiled *c = compiled ? tc_compile(train_network, &m, NULL) : NULL;
+  for (int i = 0; i < 6; i++) {
+    tc_scope s = tc_scope_begin();
+    int64_t ids[6];
+    for (int k = 0; k < 6; k++) ids[k] = (k * 7 + i * 11) % 40 + 100 * (k % 3);
+    tc_tensor in = tc_from_host(ids, TC_SHAPE(2, 3), TC_I64), y[2];
+    OK(c ? tc_compiled_call(c, &in, 1, y, 2) : train_network(&m, &in, 1, y, 2));
+    OK(tc_item_f32(y[0], &out[2 * i]));
+    OK(tc_item_f32(y[1], &out[2 * i + 1]));
+    tc_scope_end(s);
+  }
+  read_out(tc_sum(tc_square(tc_nn_get(m.p, "words.weight")), TC_AXES(0), false), out + 12, 4);
+  read_out(tc_nn_get(m.p, "norm.running_var"), out + 16, 4);
+  if (c) expect_stats(c, 1, 5, 1, 0);
+  tc_compiled_destroy(c);
+  tc_optimizer_destroy(m.opt);
+  tc_nn_params_destroy(m.p);
+}
+
+Test(compile, embeddings_batch_norm_and_clipping_train_as_recorded) {
+  for (int adam = 0; adam < 2; adam++) {
+    float want[20], got[20];
+    train_network_steps(adam, false, want);
+    train_network_steps(adam, true, got);
+    EXPECT_SAME(got, want, 20);
   }
 }
 
