@@ -607,6 +607,38 @@ Test(compile, a_function_that_sets_a_learning_rate_is_recorded) {
   end_model(&m[0]), end_model(&m[1]);
 }
 
+static tc_status leaves_grads_off(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_no_grad_begin();
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+static tc_status seeds(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_seed(12);
+  out[0] = tc_add(in[0], tc_rand(TC_SHAPE(N), TC_F32));
+  return TC_OK;
+}
+
+Test(compile, a_function_that_changes_the_threads_state_is_recorded) {
+  tc_tensor x = vector(1), out;
+  float first[N], second[N];
+  tc_compiled *c = tc_compile(seeds, NULL, NULL), *d = tc_compile(leaves_grads_off, NULL, NULL);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, first, N);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, second, N);
+  EXPECT_SAME(first, second, N);
+  cr_expect(strstr(tc_compiled_stats(c).why_recorded, "a random state that it sets"));
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    tc_no_grad_end();
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "tc_no_grad_begin"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+}
+
 // ---- what the function reads in C ----
 
 static tc_status counts(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
