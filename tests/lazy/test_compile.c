@@ -326,6 +326,73 @@ Test(compile, gradients_go_through_a_call_and_accumulate) {
   end_model(&m);
 }
 
+// The gradient of a gradient: x is made a parameter in the function, and ends there.
+static tc_status fits_slope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  tc_tensor w = *(tc_tensor *)user, x = tc_param(in[0]), slope;
+  (void)n_in, (void)n_out;
+  tc_tensor y = tc_sum(tc_sin(tc_mul(x, w)), TC_ALL, false);
+  tc_status st = tc_grads_of(y, &x, 1, &slope, TC_CREATE_GRAPH);
+  out[0] = tc_mean(tc_square(tc_sub(slope, 0.5)), TC_ALL, false);
+  if (st == TC_OK) st = tc_backward(out[0]);
+  tc_release(x);
+  return st;
+}
+
+static tc_status keeps_its_parameter(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_tensor *kept = user;
+  *kept = tc_param(in[0]);
+  out[0] = tc_exp(*kept);
+  return TC_OK;
+}
+
+Test(compile, gradients_of_gradients_and_parameters_of_the_function) {
+  tc_tensor w = tc_param(vector(0.25f)), w2 = tc_param(vector(0.25f)), kept = {0, 0}, out;
+  float want[4][N], got[4][N];
+  tc_compiled *c = tc_compile(fits_slope, &w, NULL), *d = tc_compile(keeps_its_parameter, &kept, NULL);
+  for (int i = 0; i < 4; i++) {
+    tc_tensor x = vector((float)i);
+    OK(fits_slope(&w2, &x, 1, &out, 1));
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(tc_grad(w2), want[i], N), read_out(tc_grad(w), got[i], N);
+    if (i % 2) OK(tc_zero_grad_of(2, (tc_tensor[]){w, w2}));
+  }
+  EXPECT_SAME(got[0], want[0], 4 * N);
+  expect_stats(c, 2, 2, 2, 0);
+  tc_tensor x = vector(1);
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    cr_expect(tc_is_valid(kept));
+    tc_release(kept);
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "a tensor that outlives it"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+  tc_release(w), tc_release(w2);
+}
+
+// Borrowed memory that the function assigns is written when its value is needed.
+static tc_status counts_up(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_mul(in[0], *(tc_tensor *)user);
+  tc_status st = tc_assign(in[0], tc_add(in[0], 1.0));
+  return st == TC_OK ? tc_assign(*(tc_tensor *)user, tc_mul(*(tc_tensor *)user, 2.0)) : st;
+}
+
+Test(compile, memory_of_the_callers_is_assigned) {
+  float a[4] = {1, 2, 3, 4}, b[4] = {1, 1, 2, 2};
+  tc_tensor x = tc_borrow(a, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL),
+            w = tc_borrow(b, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL), out;
+  tc_compiled *c = tc_compile(counts_up, &w, NULL);
+  for (int i = 0; i < 4; i++) {
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    OK(tc_sync(NULL));
+    cr_expect_eq(a[3], (float)(5 + i), "%g", (double)a[3]);
+    cr_expect_eq(b[3], (float)(4 << i), "%g", (double)b[3]);
+  }
+  expect_stats(c, 1, 3, 1, 0);
+  tc_compiled_destroy(c);
+}
+
 Test(compile, an_optimizer_may_end_before_its_compiled_step) {
   log_guards();
   model m = make_model(2);
