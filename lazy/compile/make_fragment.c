@@ -197,6 +197,7 @@ static bool count_records(maker *m) {
   f->word = tc_malloc((f->n_word + 1) * sizeof f->word[0]);
   f->at = tc_malloc((f->n_node + 1) * 2 * sizeof f->at[0]);
   f->call = tc_malloc((f->n_node + 1) * sizeof f->call[0]);
+  if (t->n_of > m->c->first_node) f->of = tc_calloc(f->n_node + 1, sizeof f->of[0]);
   f->flag = tc_malloc((f->n_node + 1) * 2);
   f->arg = tc_malloc((f->n_arg + 1) * sizeof f->arg[0]);
   f->operand = tc_calloc(n_operand + 1, sizeof f->operand[0]);
@@ -226,6 +227,7 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
     f->assigned_bytes += (uint64_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
   f->at[nth] = *n_word, f->arg_at[nth] = *n_arg;
   f->call[nth] = t->call[n], f->dev[nth] = t->dev[n];
+  if (f->of && n < t->n_of) f->of[nth] = t->of[n];
   f->flag[nth] = (uint8_t)(t->flag[n] & ~(TC_NODE_LIVE | TC_NODE_KEEP | TC_NODE_ASKED));
   *n_word += 2 + r->n_extra, *n_arg += tc_rec_args(r);
   m->number[n] = f->n_operand + nth;

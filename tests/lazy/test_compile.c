@@ -792,6 +792,31 @@ Test(compile, wrong_use_is_an_error_that_says_what) {
   tc_compiled_destroy(c), tc_compiled_destroy(d);
 }
 
+static tc_status differentiates_root(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_sum(tc_sqrt(tc_mul(*(tc_tensor *)user, in[0])), TC_ALL, false);
+  return tc_backward(out[0]);
+}
+
+Test(compile, an_anomaly_names_the_gradients_op_in_each_call) {
+  setenv("TC_ANOMALY", "1", 1);
+  tc_tensor w = tc_param(vector(1)), out;
+  tc_compiled *c = tc_compile(differentiates_root, &w, NULL);
+  for (int i = 0; i < 3; i++) {
+    tc_tensor x = tc_full(TC_SHAPE(N), i == 1 ? 1.0 : 0.0, TC_F32);
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    tc_tensor g = tc_grad(w);
+    if (i == 1)
+      OK(tc_eval(1, &g));
+    else
+      EXPECT_FAILS(tc_eval(1, &g), TC_ERR_ANOMALY, "a part of the gradient of sqrt at");
+    OK(tc_zero_grad_of(1, &w));
+  }
+  expect_stats(c, 1, 2, 1, 0);
+  tc_compiled_destroy(c);
+  tc_release(w);
+}
+
 // ---- lives ----
 
 Test(compile, results_belong_to_the_callers_scope_and_found_tensors_to_the_graph) {
