@@ -116,9 +116,7 @@ static bool find_escape(const maker *m) {
     }
     if (known) continue;
     uint32_t k = find_assigned(c, h);
-    // one that was made in the body, and assigned there, has no value from before
-    known = k < c->n_assigned && (c->assigned[k].was.buf || c->assigned[k].was.run ||
-                                  (c->assigned[k].was.epoch == t->epoch && c->assigned[k].was.node < c->first_node));
+    known = k < c->n_assigned && tc_was_before(t, c, &c->assigned[k]);
     if (!known) return !break_here(m, "a tensor that outlives it and is no result", n);
   }
   for (uint32_t i = 0; i < c->n_assigned; i++)
@@ -287,7 +285,7 @@ static bool add_assigns(maker *m) {
   for (uint32_t i = 0; i < c->n_assigned; i++) {
     tc_tensor h = c->assigned[i].handle;
     const tc_slot *s = find_alive(m->t, h);
-    if (!s) continue;  // made and ended in the body
+    if (!s || !tc_was_before(m->t, c, &c->assigned[i])) continue;  // made in the body
     tc_fragment_assign *a = &f->assign[f->n_assign];
     *a = (tc_fragment_assign){.arg = -1, .node = m->number[s->node]};
     for (int k = 0; k < m->n_arg && a->arg < 0; k++)

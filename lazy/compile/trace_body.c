@@ -69,7 +69,7 @@ static tc_slot *find_own(const tc_trace *t, tc_tensor h) {
 
 static bool is_noted(const tc_trace *t, const tc_capture *c, tc_tensor h, tc_node n) {
   for (uint32_t i = 0; i < c->n_assigned; i++)
-    if (is_same(c->assigned[i].handle, h)) return true;
+    if (is_same(c->assigned[i].handle, h) && tc_was_before(t, c, &c->assigned[i])) return true;
   for (uint32_t i = 0; i < c->n_seen; i++)
     if (c->seen[i].node == n) return true;
   return t->slot_of[n] != h.slot;
