@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/amp.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"
@@ -99,6 +100,9 @@ PLAIN(tc_status, tc_backward_with, (tc_tensor y, tc_tensor grad, int flags), y, 
 PLAIN(tc_status, tc_grads_of, (tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags), y, xs, n, out,
       flags, CALLER)
 PLAIN(tc_status, tc_zero_grad_of, (int n, const tc_tensor *params), n, params, CALLER)
+PLAIN(tc_status, tc_autocast_begin, (tc_type type), type, CALLER)
+PLAIN(tc_status, tc_autocast_begin_with, (tc_autocast_options options), options, CALLER)
+PLAIN(tc_status, tc_autocast_end, (void), CALLER)
 PLAIN(tc_status, tc_set_rng_state, (tc_rng_state state), state, CALLER)
 PLAIN(tc_optimizer *, tc_sgd, (const tc_tensor *params, int n, tc_sgd_options options), params, n, options, CALLER)
 PLAIN(tc_optimizer *, tc_adam, (const tc_tensor *params, int n, tc_adam_options options), params, n, options, CALLER)
@@ -196,3 +200,15 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_grad_scaler *, tc_grad_scaler_create, (tc_grad_scaler_options options), options, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_scale, (tc_grad_scaler *s, tc_tensor loss), s, loss, CALLER)
+PLAIN(tc_status, tc_grad_scaler_unscale, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_step, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_update, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_found_inf, (tc_grad_scaler *s, const tc_optimizer *opt), s, opt, CALLER)
+PLAIN(double, tc_grad_scaler_get_scale, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_status, tc_grad_scaler_set_scale, (tc_grad_scaler *s, double scale), s, scale, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_state, (const tc_grad_scaler *s, int i), s, i, CALLER)
+PLAIN(tc_status, tc_grad_scaler_use_state, (tc_grad_scaler *s, tc_tensor scale, tc_tensor growth_tracker), s, scale,
+      growth_tracker, CALLER)
+PLAIN(tc_status, tc_nn_add_grad_scaler, (tc_nn_params *p, const char *path, tc_grad_scaler *s), p, path, s, CALLER)

@@ -60,6 +60,17 @@ typedef struct tc_chunk {
   tc_slot slot[TC_CHUNK_SLOTS];
 } tc_chunk;
 
+// A cast of a value that is in memory or a parameter's, by its node. from: the node + 1; 0: none.
+typedef struct tc_param_cast {
+  uint32_t from, to;
+} tc_param_cast;
+typedef struct tc_param_casts {
+  tc_param_cast *cast;  // a hash table, at most half full
+  uint32_t n, cap;
+  uint64_t epoch;  // of the trace: casts count in this one alone. 0: all are forgotten
+} tc_param_casts;
+
+#define TC_MAX_AUTOCASTS 64  // open at once in a thread
 #define TC_MAX_SCOPES 256  // open at once in a thread
 #define TC_LATEST_PLANS 4  // plans that a trace finds without the cache: a loop has few
 
@@ -108,6 +119,13 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
+  tc_autocast_rule cast_rule;  // of the open op; `none` outside of autocast
+  struct tc_autocast {
+    // Types that are cast to, a byte for each kind of device: the type + 1, or 0. 0: no autocast
+    uint64_t now, outer[TC_MAX_AUTOCASTS];  // what was so before each open tc_autocast_begin
+    uint32_t n;  // open tc_autocast_begin
+    tc_param_casts casts;
+  } autocast;
   int record_only;  // open tc_record_only_begin: nothing runs unasked
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
