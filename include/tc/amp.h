@@ -45,8 +45,8 @@ typedef struct tc_grad_scaler_options {
 TC_API tc_grad_scaler *tc_grad_scaler_create(tc_grad_scaler_options options);
 // Releases the state; NULL is fine.
 TC_API void tc_grad_scaler_destroy(tc_grad_scaler *s);
-// loss times the scale, f32 at least where loss is a scalar. Poison as of tc_mul; TC_ERR_ARG for
-// NULL.
+// loss times the scale, f32 at least where loss is a scalar; loss itself if disabled. Poison with
+// TC_ERR_DTYPE unless loss is floating, TC_ERR_ARG for NULL, and as of tc_mul.
 TC_API tc_tensor tc_grad_scaler_scale(tc_grad_scaler *s, tc_tensor loss);
 // Divides the gradients of the optimizer's parameters by the scale, for who looks at them or clips
 // them before the step. Once between two updates. A sync point if the parameters are in several

@@ -36,7 +36,7 @@ struct tc_grad_scaler {
   tc_grad_scaler_options options;
   tc_tensor scale, growth_tracker;
   seen *seen;
-  int n_seen, cap_seen;
+  uint32_t n_seen, cap_seen;
 };
 
 static tc_status no_scaler(const char *op, tc_site site) {
@@ -78,7 +78,7 @@ tc_grad_scaler *tc_grad_scaler_create_at(tc_grad_scaler_options o, tc_site site)
 }
 
 static void forget_seen(tc_grad_scaler *s) {
-  for (int i = 0; i < s->n_seen; i++) {
+  for (uint32_t i = 0; i < s->n_seen; i++) {
     for (int k = 0; k < s->seen[i].n_found; k++) tc_release_at(s->seen[i].found[k], 0);
     tc_free(s->seen[i].found);
   }
@@ -99,19 +99,20 @@ void tc_grad_scaler_destroy(tc_grad_scaler *s) {
 tc_tensor tc_grad_scaler_scale_at(tc_grad_scaler *s, tc_tensor loss, tc_site site) {
   TC_CALLED_AS("grad_scaler_scale");
   if (!s) return tc_poison(no_scaler("grad_scaler_scale", site));
+  if (s->options.disabled) return loss;
   tc_tensor scale = s->scale;
   if (tc_is_valid(loss)) scale = tc_to_at(scale, tc_device_of_at(loss, site), site);
   tc_trace *t = tc_op_begin("grad_scaler_scale", site);
   tc_node x = tc_op_in(t, loss), by = tc_op_in(t, scale);
   if (x != TC_NODE_ERR && !tc_type_is_float(tc_node_type(t, x)))
     x = tc_rec_fail(t, TC_ERR_DTYPE, "the loss is %s; a floating type was expected", tc_type_name(tc_node_type(t, x)));
-  return tc_op_end(t, s->options.disabled ? x : f_mul(t, x, by));
+  return tc_op_end(t, f_mul(t, x, by));
 }
 
 // ---- Dividing gradients ----
 
 static seen *find_seen(const tc_grad_scaler *s, const tc_optimizer *opt) {
-  for (int i = 0; i < s->n_seen; i++)
+  for (uint32_t i = 0; i < s->n_seen; i++)
     if (s->seen[i].opt == opt) return &s->seen[i];
   return NULL;
 }
@@ -249,7 +250,7 @@ tc_status tc_grad_scaler_step_at(tc_grad_scaler *s, tc_optimizer *opt, tc_site s
 static tc_tensor found_by_any(const tc_grad_scaler *s, tc_site site) {
   tc_tensor any = {0, 0};
   const char *device = tc_device_of_at(s->scale, site);
-  for (int i = 0; i < s->n_seen; i++) {
+  for (uint32_t i = 0; i < s->n_seen; i++) {
     tc_tensor found = tc_to_at(s->seen[i].found[0], device, site);
     any = i ? tc_logical_or_at(any, found, site) : found;
   }

@@ -140,16 +140,18 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   return tc_trace_node(t, s, h);
 }
 
-tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
-  tc_node n;
   const tc_slot *s = tc_slot_find(h, &owner);
   if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
-    t->n_taken++, t->op_device = (tc_device)t->dev[s->node], n = s->node;
-  else {
-    n = op_in_slow(t, h);
-    t->n_taken++;
-    if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
-  }
+    return t->n_taken++, t->op_device = (tc_device)t->dev[s->node], s->node;
+  tc_node n = op_in_slow(t, h);
+  t->n_taken++;
+  if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
+  return n;
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_node n = tc_op_in_uncast(t, h);
   return TC_LIKELY(t->cast_rule == TC_AUTOCAST_none) ? n : tc_autocast_operand(t, n);
 }
