@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/autotune/host_roof.h"
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
@@ -458,6 +459,7 @@ const tc_lowering_ops tc_lowering = {
     .find_anomaly = tc_anomaly_find,
     .describe = describe,
     .isa = isa_name,
+    .host_roof = tc_host_roof,
     .clear = clear,
     .stats = stats,
 };

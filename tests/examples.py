@@ -75,6 +75,27 @@ def line_fit(program, way):
     assert re.search(r"\[sync\] item at \S*examples/line_fit\.cpp:\d+: ok", log), log[-4000:]
 
 
+def compile(program, way):
+    out, log = run_in({**WAYS[way], "TC_LOG": "guards,sync"}, program)
+    # SGD with momentum, again in plain Python.
+    w, velocity, lr, losses = [0.0] * 4, None, 0.05, {}
+    for i in range(201):
+        rows = [[((i + r) * 7 + k * (i + 3)) % 11 / 5 - 1 for k in range(3)] + [1] for r in range(5 if i == 200 else 8)]
+        errors = [sum(a * b for a, b in zip(w, x)) - (0.5 + sum((k + 1) * x[k] for k in range(3))) for x in rows]
+        scale, n = 0.5 if i % 2 else 1, len(rows)
+        losses[i] = scale * sum(e * e for e in errors) / n
+        grad = [scale * 2 / n * sum(e * x[k] for e, x in zip(errors, rows)) for k in range(4)]
+        velocity = [0.9 * v + g for v, g in zip(velocity, grad)] if velocity else grad
+        lr = 0.01 if i == 100 else lr
+        w = [a - lr * v for a, v in zip(w, velocity)]
+    got = {int(i): float(loss) for i, loss in re.findall(r"^step +(\d+)  loss (\S+)$", out, re.M)}
+    assert got.keys() == {0, 50, 100, 150, 200} and all(abs(loss - losses[i]) < 2e-5 * max(1, losses[i]) for i, loss in got.items()), (got, losses)
+    assert re.findall(r"runs in C, for (\d) rows", out) == ["8", "5"], out
+    assert "\n2 graphs, 201 calls, of which 199 took a graph\n" in out and "\nargument 0 is f32[5, 3]" in out, out
+    assert re.search(r"\[guards\] step: traced for graph 1, \d+ records: argument 0 is f32\[5, 3\].*, was f32\[8, 3\]", log), log
+    assert [h for h in re.findall(r"\[sync\] item at .*?, (hit|new), ", log)].count("new") <= 4, log  # another plan for the first steps' zeros
+
+
 def mlp_regression(program, way):
     out, log = run(program, way)
     training_settles(log)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
-From include/tc/api.def (the ops), tc.h, io.h, nn.h and amp.h makes sites.h, io_sites.h, nn_sites.h and amp_sites.h beside them, which declare the forms and map the plain
+From include/tc/api.def (the ops), tc.h and the HEADERS below makes sites.h, io_sites.h and the like beside them, which declare the forms and map the plain
 names to them, lazy/front/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "amp.h": "amp_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -60,6 +60,9 @@ WITHOUT = {
     "tc_nn_params_destroy": NEVER_FAILS,
     "tc_nn_count": NEVER_FAILS,
     "tc_nn_count_all": NEVER_FAILS,
+    "tc_compiled_destroy": NEVER_FAILS,
+    "tc_compiled_stats": NEVER_FAILS,
+    "tc_compiled_guards": NEVER_FAILS,
     "tc_nn_has": NEVER_FAILS,
     "tc_nn_tensors": NEVER_FAILS,
     "tc_nn_names": NEVER_FAILS,
@@ -300,6 +303,7 @@ PLAIN_HEAD = """\
 #define TC_NO_SITES
 // clang-format off
 #include <tc/amp.h>
+#include <tc/compile.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"

@@ -18,6 +18,7 @@
 #include "lazy/autograd/walk.h"
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -35,9 +36,10 @@ static vjp_fn *const rules[TC_N_OP_ROWS] = {
 // memory than what is pending.
 static void add_former(tc_walk *w, tc_param_sum *p, bool anyway) {
   tc_trace *owner;
-  const tc_slot *s = tc_slot_find(p->param, &owner);
+  tc_slot *s = tc_slot_find(p->param, &owner);
   tc_device d = (tc_device)s->device;
   bool gone = owner == w->t && s->gen != p->param.gen;
+  if (TC_UNLIKELY(w->t->capture != NULL) && owner == w->t && !gone) tc_capture_grad(w->t, p->param, s);
   if (!gone && s->grad.gen && !anyway && !tc_walk_is_pending_in(w->t, d)) return;
   p->whole = true;
   if (gone || !s->grad.gen || !tc_walk_enter(w, d)) return;
@@ -154,6 +156,8 @@ static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
+  if (TC_UNLIKELY(w->t->capture != NULL) && (s->run || n < w->t->capture->first_node))
+    tc_capture_break(w->t, "a gradient of what was made outside it", w->t->op, w->t->op_site);
   if (is_carried(w, s, n)) {
     cross(w, s, n);
     return;

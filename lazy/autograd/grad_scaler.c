@@ -15,6 +15,7 @@
 #include "lazy/autograd/optim.h"
 #include "lazy/autograd/params_check.h"
 #include "lazy/record/formula.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "lazy/trace/trace.h"
 #include "runtime/arena.h"
@@ -181,6 +182,7 @@ static tc_status find_in_parts(tc_grad_scaler *s, tc_optimizer *opt, seen *e, co
 
 static tc_status unscale(const char *op, tc_grad_scaler *s, tc_optimizer *opt, tc_site site) {
   int n_parts = tc_optimizer_n_parts(opt);
+  tc_capture_break_mine("gradients that a scaler divides", op, site);
   seen e = {.opt = opt, .stage = UNSCALED, .found = tc_calloc((size_t)n_parts, sizeof(tc_tensor))};
   const char **device = tc_calloc((size_t)n_parts, sizeof *device);
   bool room = e.found && device && TC_GROW(s->seen, s->cap_seen, s->n_seen + 1);
@@ -282,6 +284,7 @@ static tc_status update(tc_grad_scaler *s, tc_site site) {
   if (s->n_seen == 0)
     return tc_fail(TC_ERR_STATE, "grad_scaler_update", site,
                    "no gradients were looked at since the last update: a tc_grad_scaler_step is missing");
+  tc_capture_break_mine("the next scale of a gradient scaler", "grad_scaler_update", site);
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor any = found_by_any(s, site);
   tc_status st = tc_is_valid(any) ? record_update(s, any, site) : tc_last_status();

@@ -22,10 +22,12 @@
 #include <string.h>
 
 #include "lazy/autograd/optim.h"
+#include "lazy/autograd/optim_capture.h"
 #include "lazy/autograd/params_check.h"
 #include "lazy/autograd/step_count.h"
 #include "lazy/record/formula.h"
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
@@ -70,6 +72,8 @@ struct tc_optimizer {
     tc_node step, first, second;
     tc_type type;
   } bias_there;
+  _Atomic int refs;  // the program's, and those of compiled functions that step it
+  bool ended;  // true: the program has destroyed it
   entry *entries;
   state_name *names;  // n * names_each(opt)
   group *groups;
@@ -89,30 +93,6 @@ static int names_each(const tc_optimizer *opt) {
 }
 
 // ---- Making and unmaking ----
-
-typedef struct numbered {
-  uint32_t slot;
-  int number;
-} numbered;
-
-static int by_slot(const void *a, const void *b) {
-  const numbered *x = a, *y = b;
-  return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
-}
-
-static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
-  numbered *all = tc_malloc((size_t)n * sizeof *all), *same = NULL;
-  if (!all) return tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
-  for (int i = 0; i < n; i++) all[i] = (numbered){params[i].slot, i};
-  qsort(all, (size_t)n, sizeof *all, by_slot);
-  for (int i = 1; i < n; i++)
-    if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
-  tc_status st =
-      same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number)
-           : TC_OK;
-  tc_free(all);
-  return st;
-}
 
 static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
   if (value >= 0 && value < below) return TC_OK;  // false for nan
@@ -185,7 +165,7 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
 static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
   TC_TRY(tc_params_check(name, params, n, site));
-  TC_TRY(check_distinct(name, params, n, site));
+  TC_TRY(tc_params_check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
     tc_type type = tc_dtype_at(params[i], site);
     if (!tc_type_is_float(type))
@@ -203,7 +183,7 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
     return NULL;
   }
-  *opt = options;
+  *opt = options, opt->refs = 1;
   if (add_group(opt, name, params, n, (group){lr, weight_decay, true}, site) == TC_OK) return opt;
   tc_free(opt);
   return NULL;
@@ -263,6 +243,13 @@ tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o
   return create("rmsprop", site, params, n, opt, o.lr, o.weight_decay);
 }
 
+static void release_optimizer(void *owner) {
+  tc_optimizer *opt = owner;
+  if (atomic_fetch_sub_explicit(&opt->refs, 1, memory_order_acq_rel) != 1) return;
+  tc_free(opt->entries), tc_free(opt->names), tc_free(opt->groups);
+  tc_free(opt);
+}
+
 void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
   for (int i = 0; i < opt->n; i++) {
@@ -271,16 +258,15 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
     tc_release_at(opt->entries[i].param, 0);
   }
   tc_step_counts_fini(&opt->counts_there);
-  tc_free(opt->entries);
-  tc_free(opt->names);
-  tc_free(opt->groups);
-  tc_free(opt);
+  opt->ended = true;
+  release_optimizer(opt);
 }
 
 tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o,
                                     tc_site site) {
-  TC_CALLED_AS("optimizer_add_group");
-  const char *name = "optimizer_add_group";
+  static const char name[] = "optimizer_add_group";
+  TC_CALLED_AS(name);
+  tc_capture_break_mine("parameters that it gives an optimizer", name, site);
   if (opt == NULL) return no_optimizer(name, site);
   group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
   TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
@@ -461,6 +447,14 @@ static tc_node unless(tc_trace *t, tc_node skip, tc_tensor now, tc_node next, tc
   return skip == TC_NODE_ERR ? next : tc_rec_where(t, skip, tc_op_in(t, now), next);
 }
 
+static void update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  switch (opt->rule) {
+    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
+    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
+    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
+  }
+}
+
 // Records the entry's new values; false after a failure.
 static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e, tc_node skip) {
   e->next_param = TC_NODE_ERR;
@@ -470,11 +464,7 @@ static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e, tc_node skip)
   if (p == TC_NODE_ERR) return false;
   tc_type type = tc_node_type(t, p);
   g = widened(t, tc_rec_cast(t, g, type)), p = widened(t, p);
-  switch (opt->rule) {
-    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
-    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
-    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
-  }
+  update(opt, t, e, p, g);
   e->next_param = unless(t, skip, e->param, e->next_param, type);
   for (int k = 0; k < opt->n_states; k++)
     if ((e->next_state[k] = unless(t, skip, e->state[k], e->next_state[k], type)) == TC_NODE_ERR) return false;
@@ -492,6 +482,46 @@ static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
   return TC_OK;
 }
 
+// ---- A step in a compiled function (optim_capture.h) ----
+
+static void retain_optimizer(void *owner) {
+  atomic_fetch_add_explicit(&((tc_optimizer *)owner)->refs, 1, memory_order_relaxed);
+}
+
+static bool step_fits(const void *owner, const void *note) {
+  return !((const tc_optimizer *)owner)->ended && ((const tc_optimizer *)owner)->n == ((const tc_step_note *)note)->n;
+}
+
+static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++) {
+    entry e = opt->entries[i];
+    if (!((const tc_step_note *)note)->steps[i]) continue;
+    tc_node p = widened(t, tc_op_in(t, e.param));
+    update(opt, t, &e, p, p);  // the numbers do not depend on the gradient
+  }
+  return t->op_status == TC_OK;
+}
+
+static void count_step(void *owner, const void *note, int by) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++) opt->entries[i].n_steps += ((const tc_step_note *)note)->steps[i] ? by : 0;
+}
+
+static const tc_step_ops step_ops = {.retain = retain_optimizer,
+                                     .release = release_optimizer,
+                                     .copy_note = tc_step_note_copy,
+                                     .fits = step_fits,
+                                     .record_numbers = record_step_numbers,
+                                     .count = count_step};
+
+static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t first_arg) {
+  tc_step_note *note = tc_step_note_create(opt->n);
+  for (int i = 0; i < opt->n && note; i++)
+    note->steps[i] = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
+  tc_optimizer_capture(t, &step_ops, opt, note, first_arg);
+}
+
 // Steps the parameters of one part, which are on one device.
 static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, tc_site site) {
   bool is_counted_there = opt->counts && (skip || opt->counts_there.n);
@@ -500,11 +530,14 @@ static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, t
   tc_status st = TC_OK;
   tc_trace *t = tc_op_begin("optimizer_step", site);
   bool tape = tc_rec_tape(t, false);
+  uint32_t first_arg = t->n_arg;
   tc_node skipped = skip ? tc_op_in(t, skip[part]) : TC_NODE_ERR;
   bool ok = !skip || skipped != TC_NODE_ERR;
+  if (is_counted_there) tc_capture_break_op(t, "a step that is counted on the device");
   if (ok && is_counted_there) ok = tc_step_counts_record(&opt->counts_there, t, skipped);
   for (int i = 0; i < opt->n && ok; i++)
     if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i], skipped);
+  if (TC_UNLIKELY(t->capture != NULL) && ok && !is_counted_there) capture_step(opt, t, part, first_arg);
   if (ok && is_counted_there) st = tc_step_counts_assign(&opt->counts_there, t);
   for (int i = 0; i < opt->n && ok && st == TC_OK; i++)
     if (opt->entries[i].part == part) st = assign_entry(opt, t, &opt->entries[i]);
@@ -547,6 +580,7 @@ static tc_status check_group(const char *name, const tc_optimizer *opt, int g, t
 static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
   TC_TRY(check_group(name, opt, g, site));
   TC_TRY(check_range(name, site, "lr", lr, INFINITY));
+  tc_capture_break_mine("a learning rate that it sets", name, site);
   opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
   return TC_OK;
 }

@@ -5,6 +5,7 @@
 #define TC_NO_SITES
 // clang-format off
 #include <tc/amp.h>
+#include <tc/compile.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"
@@ -200,6 +201,12 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_compiled *, tc_compile, (tc_compile_fn fn, void *user, const tc_compile_options *options), fn, user, options,
+      CALLER)
+PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out), c, in,
+      n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
+      tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
 PLAIN(tc_grad_scaler *, tc_grad_scaler_create, (tc_grad_scaler_options options), options, CALLER)
 PLAIN(tc_tensor, tc_grad_scaler_scale, (tc_grad_scaler *s, tc_tensor loss), s, loss, CALLER)
 PLAIN(tc_status, tc_grad_scaler_unscale, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)

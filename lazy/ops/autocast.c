@@ -50,8 +50,8 @@ static tc_status begin(const char *op, tc_autocast_options options, bool given, 
     t->autocast.n++;
     st = tc_fail(TC_ERR_STATE, op, site, "%d autocasts are open: a tc_autocast_end is missing", TC_MAX_AUTOCASTS);
   } else {
-    t->autocast.outer[t->autocast.n++] = t->autocast.now;
-    st = change_types(op, options, given, site, &t->autocast.now);
+    t->autocast.outer[t->autocast.n++] = t->context;
+    st = change_types(op, options, given, site, &t->context);
   }
   tc_leave();
   return tc_defer_error(st, site);
@@ -72,7 +72,7 @@ tc_status tc_autocast_end_at(tc_site site) {
   if (!t || t->autocast.n == 0) {
     st = tc_fail(TC_ERR_STATE, "autocast_end", site, "no autocast is open: a tc_autocast_begin is missing");
   } else if (--t->autocast.n < TC_MAX_AUTOCASTS) {
-    t->autocast.now = t->autocast.outer[t->autocast.n];
+    t->context = t->autocast.outer[t->autocast.n];
     if (t->autocast.n == 0) tc_autocast_forget(t);
   }
   tc_leave();
@@ -82,6 +82,6 @@ tc_status tc_autocast_end_at(tc_site site) {
 tc_type tc_autocast_type(const char *device) {
   int place = device && device[0] ? place_of(device) : 0;
   tc_trace *t = tc_trace_mine;
-  unsigned at = t && place >= 0 ? (unsigned)(t->autocast.now >> (8 * place) & 0xff) : 0;
+  unsigned at = t && place >= 0 ? (unsigned)(t->context >> (8 * place) & 0xff) : 0;
   return at ? (tc_type)(at - 1) : TC_N_TYPES;
 }

@@ -64,9 +64,9 @@ static tc_param_cast *find_cast(const tc_trace *t, tc_param_cast *table, uint32_
 // Makes room for one more; false out of memory.
 static bool room_for_cast(tc_trace *t) {
   tc_param_casts *c = &t->autocast.casts;
-  if (c->epoch != t->epoch) {
+  if (c->epoch != t->memo_epoch) {
     if (c->cap) memset(c->cast, 0, c->cap * sizeof *c->cast);
-    c->n = 0, c->epoch = t->epoch;
+    c->n = 0, c->epoch = t->memo_epoch;
   }
   if (2 * (c->n + 1) <= c->cap) return true;
   uint32_t cap = c->cap ? 2 * c->cap : 64;

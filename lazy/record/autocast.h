@@ -21,11 +21,6 @@ void tc_autocast_widen(tc_trace *t, tc_node *a, tc_node *b);
 static inline void tc_autocast_promote(tc_trace *t, tc_node *a, tc_node *b) {
   if (TC_UNLIKELY(t->cast_rule == TC_AUTOCAST_promote)) tc_autocast_widen(t, a, b);
 }
-// What autocast makes of ops recorded now: 0 outside of any, else a byte for each kind of device.
-// Equal numbers record equal casts.
-static inline uint64_t tc_autocast_context(const tc_trace *t) {
-  return t->autocast.now;
-}
 // Forgets the casts of parameters: what is recorded from now on refers to none that was recorded
 // before. For what records a part of a trace that is to stand alone.
 static inline void tc_autocast_forget(tc_trace *t) {
@@ -35,6 +30,6 @@ static inline void tc_autocast_forget(tc_trace *t) {
 int tc_autocast_place(tc_device d);
 // The type that is cast to on a device; TC_N_TYPES: none.
 static inline tc_type tc_autocast_type_on(const tc_trace *t, tc_device d) {
-  unsigned at = (unsigned)(t->autocast.now >> (8 * tc_autocast_place(d)) & 0xff);
+  unsigned at = (unsigned)(t->context >> (8 * tc_autocast_place(d)) & 0xff);
   return at ? (tc_type)(at - 1) : TC_N_TYPES;
 }

@@ -5,6 +5,7 @@
 #include "lazy/record/autocast.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
+#include "lazy/trace/capture.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -48,7 +49,7 @@ static inline __attribute__((always_inline)) tc_trace *open_op(const char *name,
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
-  t->cast_rule = TC_LIKELY(t->autocast.now == 0) ? TC_AUTOCAST_none : tc_autocast_rule_of(name);
+  t->cast_rule = TC_LIKELY(t->context == 0) ? TC_AUTOCAST_none : tc_autocast_rule_of(name);
   return t;
 }
 
@@ -124,6 +125,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_buffer_release(v.buf);
   if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h))
     return TC_NODE_ERR;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_see(t, n, TC_SEEN_HANDLE, h);
   return n;
 }
 

@@ -146,6 +146,9 @@ tc_node tc_rec_detach(tc_trace *t, tc_node a);
 // The handle stands for node n from here on (n has the handle's shape and type). A parameter stays
 // a leaf.
 tc_status tc_rec_assign(tc_trace *t, tc_tensor handle, tc_node n);
+// The same with an ASSIGN record that is in the trace already, and among its param_nodes if the
+// handle is a parameter.
+tc_status tc_rec_take_assign(tc_trace *t, tc_tensor handle, tc_node assigned);
 // The gradient accumulated for a parameter as a node, or TC_NODE_ERR (silent) if there is none;
 // sets it; forgets it.
 tc_node tc_rec_grad(tc_trace *t, tc_tensor param);

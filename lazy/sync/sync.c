@@ -11,6 +11,7 @@
 #include "lazy/sync/publish.h"
 #include "lazy/sync/sync.h"
 #include "lazy/sync/sync_record.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -161,6 +162,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
+  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) tc_capture_break(t, "a sync point", cause_names[cause], site);
   tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end

@@ -17,9 +17,14 @@
 #define LEAST_NODES 16  // of a trace that says what recording a node costs
 #define MOST_NODE_NS 100.0  // before one said so
 
+// The roof only where kernels are timed, since measuring it takes some 30 ms.
 static tc_profile_machine machine_now(void) {
-  return (tc_profile_machine){
-      .isa = tc_lowering.isa(), .device = tc_device_name(tc_device_default()), .threads = (uint32_t)tc_team_threads()};
+  tc_device device = tc_device_default();
+  tc_profile_machine m = {
+      .isa = tc_lowering.isa(), .device = tc_device_name(device), .threads = (uint32_t)tc_team_threads()};
+  if (tc_options_get()->profile_kernels && !tc_device_memory(device))
+    tc_lowering.host_roof(&m.peak_flops, &m.peak_bytes);
+  return m;
 }
 
 bool tc_sync_record_wakes(void) {

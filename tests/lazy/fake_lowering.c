@@ -75,6 +75,10 @@ static const char *isa(void) {
   return "fake";
 }
 
+static void host_roof(double *flops, double *per_second) {
+  *flops = *per_second = 0;
+}
+
 static void clear(void) {
   fake.n_cleared++;
 }
@@ -93,6 +97,7 @@ const tc_lowering_ops tc_lowering = {
     .find_anomaly = find_anomaly,
     .describe = describe,
     .isa = isa,
+    .host_roof = host_roof,
     .clear = clear,
     .stats = stats,
 };

@@ -5,7 +5,7 @@
 #include <tc/tc.h>
 
 #include "lazy/record/autocast.h"
-#include "lazy/trace/trace_text.h"
+#include "lazy/trace/context.h"
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
 #define FAILS(call, code, words) \
@@ -185,15 +185,15 @@ Test(autocast, weights_are_cast_in_the_first_run_alone) {
 Test(autocast, context_tells_what_casts_would_be_recorded) {
   (void)tc_scalar(0);
   const tc_trace *t = tc_trace_mine;
-  cr_expect_eq(tc_autocast_context(t), 0);
+  uint64_t plain = tc_record_context(t);
   OK(tc_autocast_begin(TC_BF16));
-  uint64_t bf16 = tc_autocast_context(t);
+  uint64_t bf16 = tc_record_context(t);
   OK(tc_autocast_begin(TC_F16));
-  cr_expect(tc_autocast_context(t) != bf16 && bf16);
+  cr_expect(tc_record_context(t) != bf16 && bf16 != plain);
   OK(tc_autocast_end());
-  cr_expect_eq(tc_autocast_context(t), bf16);
+  cr_expect_eq(tc_record_context(t), bf16);
   OK(tc_autocast_end());
-  cr_expect_eq(tc_autocast_context(t), 0);
+  cr_expect_eq(tc_record_context(t), plain);
 }
 
 Test(autocast, wrong_calls_say_what_to_do) {
