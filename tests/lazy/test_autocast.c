@@ -2,7 +2,7 @@
 // op by op and losses are against PyTorch in tests/numerics/autocast.c.
 #include <criterion/criterion.h>
 #include <string.h>
-#include <tc/tc.h>
+#include <tc/compile.h>
 
 #include "lazy/record/autocast.h"
 #include "lazy/trace/context.h"
@@ -194,6 +194,57 @@ Test(autocast, context_tells_what_casts_would_be_recorded) {
   cr_expect_eq(tc_record_context(t), bf16);
   OK(tc_autocast_end());
   cr_expect_eq(tc_record_context(t), plain);
+}
+
+static tc_status linear_twice(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const tc_tensor *w = user;
+  (void)n_in, (void)n_out;
+  out[0] = tc_linear(tc_linear(in[0], *w, none), *w, none);
+  return TC_OK;
+}
+
+static tc_status linear_in_bf16(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  tc_status st = tc_autocast_begin(TC_BF16);
+  if (st == TC_OK) st = linear_twice(user, in, n_in, out, n_out);
+  return tc_autocast_end() == TC_OK ? st : TC_ERR_STATE;
+}
+
+static tc_status linear_that_begins(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)tc_autocast_begin(TC_BF16);
+  return linear_twice(user, in, n_in, out, n_out);
+}
+
+// A weight that was cast before a body is cast again in it: its graph takes the weight, not the cast.
+Test(autocast, compiled_functions_have_a_graph_for_each_context) {
+  tc_tensor w = tc_param(ones(4, 4)), x = ones(2, 4), y;
+  tc_compiled *plain = tc_compile(linear_twice, &w, &(tc_compile_options){.fullgraph = true});
+  tc_compiled *own = tc_compile(linear_in_bf16, &w, &(tc_compile_options){.fullgraph = true});
+  tc_compiled *begins = tc_compile(linear_that_begins, &w, NULL);
+  for (int i = 0; i < 3; i++) {
+    OK(tc_compiled_call(plain, &x, 1, &y, 1));
+    TYPE(y, TC_F32);
+    OK(tc_compiled_call(own, &x, 1, &y, 1));
+    TYPE(y, TC_BF16);
+    OK(tc_autocast_begin(TC_F16));
+    (void)tc_linear(x, w, none);
+    OK(tc_compiled_call(plain, &x, 1, &y, 1));
+    TYPE(y, TC_F16);
+    OK(tc_autocast_end());
+    OK(tc_backward(tc_sum(y, TC_ALL, false)));
+    TYPE(tc_grad(w), TC_F32);
+    OK(tc_zero_grad_of(1, &w));
+    OK(tc_compiled_call(begins, &x, 1, &y, 1));
+    OK(tc_autocast_end());
+  }
+  cr_expect_eq(tc_compiled_stats(plain).n_graphs, 2, "%d", tc_compiled_stats(plain).n_graphs);
+  cr_expect_eq(tc_compiled_stats(own).n_graphs, 1);
+  cr_expect_eq(tc_compiled_stats(begins).n_graphs, 0);
+  cr_expect(strstr(tc_compiled_stats(begins).why_recorded, "an autocast that it begins or ends alone"), "%s",
+            tc_compiled_stats(begins).why_recorded);
+  tc_compiled_destroy(plain);
+  tc_compiled_destroy(own);
+  tc_compiled_destroy(begins);
+  tc_release(w);
 }
 
 Test(autocast, wrong_calls_say_what_to_do) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tc/amp.h>
+#include <tc/compile.h>
 #include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -213,6 +214,33 @@ Test(grad_scaler, one_scaler_serves_two_optimizers) {
   tc_optimizer_destroy(other);
   tc_release(q);
   end(&r);
+}
+
+static tc_status compiled_step(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const run *r = user;
+  (void)n_in;
+  OK(tc_zero_grad(r->opt));
+  OK(tc_backward(tc_grad_scaler_scale(r->scaler, tc_mul(loss_of(r, 3, 1), in[0]))));
+  OK(tc_grad_scaler_step(r->scaler, r->opt));
+  OK(tc_grad_scaler_update(r->scaler));
+  return n_out == 0 ? TC_OK : (out[0] = in[0], TC_OK);
+}
+
+Test(grad_scaler, compiled_functions_step_as_plain_ones) {
+  run plain = begin(make_adam, (tc_grad_scaler_options){0}), compiled = begin(make_adam, (tc_grad_scaler_options){0});
+  tc_compiled *c = tc_compile(compiled_step, &compiled, NULL);
+  for (int i = 0; i < 6; i++) {
+    tc_scope scope = tc_scope_begin();
+    tc_tensor factor = tc_full(TC_SCALAR, i == 3 ? INFINITY : 1, TC_F32);
+    OK(tc_compiled_call(c, &factor, 1, NULL, 0));
+    scaled_step(&plain, 3, i == 3 ? INFINITY : 1);
+    tc_scope_end(scope);
+  }
+  expect_same(&compiled, &plain, 0);
+  cr_expect_eq(tc_grad_scaler_get_scale(compiled.scaler), 32768);
+  tc_compiled_destroy(c);
+  end(&plain);
+  end(&compiled);
 }
 
 Test(grad_scaler, disabled_is_the_plain_step) {
