@@ -35,7 +35,7 @@ typedef struct tc_anomaly {
 
 typedef struct tc_kernel_facts {
   char name[64];
-  const char *kind;  // static: "generated", "library", "reference", "zero" or "check"
+  const char *kind;  // static: "generated", "library", "reference", "zero", "control" or "check"
   uint32_t stage, n_nodes;
   uint32_t node;  // the plan's, that the first one it stores is or is read by. TC_LEAF_NONE: not known
   const char *op;  // of the first node that it stores

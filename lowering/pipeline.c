@@ -20,6 +20,7 @@
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/isa.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 #include "runtime/passes.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -310,6 +311,8 @@ static tc_plan_facts *describe_anew(const tc_plan *plan) {
   uint64_t graph;
   memcpy(&copy, plan, sizeof copy);
   tc_error_mark before = tc_error_now();
+  const tc_options *mine = tc_options_mine;
+  tc_options_mine = plan->options;
   tc_program *p = tc_calloc(1, sizeof *p);
   copy.out = tc_malloc((plan->n_out + 1) * sizeof *copy.out);
   if (p && copy.out) {
@@ -324,6 +327,7 @@ static tc_plan_facts *describe_anew(const tc_plan *plan) {
   }
   tc_free(copy.out);
   if (p) tc_program_destroy(p);
+  tc_options_mine = mine;
   return facts;
 }
 

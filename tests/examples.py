@@ -65,6 +65,27 @@ def linear_relu(program, way):
     assert way == "ref" or last_plan_steps(log) <= 2, log
 
 
+TOUR = """\
+sin(x) + cos(y)
+  as it is               sum 149.5784, 1 run
+  in a region            sum 149.5784, 1 run
+  as a compiled function sum 149.5784, 1 run
+relu(Linear(100, 10)) of 10 rows: 10 x 10, least 0
+an MLP, by a backend that refuses matmul
+  without suppress_errors: a kernel did not compile
+  with it: 1 suppressed, the same bits as without the backend
+ResNet-18 of 2 x 3 x 32 x 32, medians of 3 calls
+  eager TIME ms
+  reduce-overhead TIME ms, TIME times as fast
+  logits agree
+"""
+
+
+def torch_compile_tour(program, way):
+    out, _ = run(program, way, "--small")
+    assert re.sub(r" +\d+\.\d\d (ms|times)", r" TIME \1", out) == TOUR, out
+
+
 def line_fit(program, way):
     out, log = run(program, way)
     training_settles(log, "item")
@@ -226,6 +247,49 @@ for model, words, tolerance in re.findall(r'^TC_MODEL_EXAMPLE\((\w+), *"(.*?)", 
     MODELS.setdefault(model, []).append((words.split(), float(tolerance)))
 
 
+def early_exit(program, way):
+    out, _ = run(program, way)
+    lines = out.splitlines()
+    assert len(lines) == 8, out
+    for i, line in enumerate(lines):
+        x, y = 0.25 * (i - 4), 0.125 * (i * 5 % 8) - 0.5
+        score, by = 2 * x + 0.5 * y, "cheap classifier"
+        if abs(score) <= 1:
+            hidden = [math.tanh(0.5 * (k % 5 - 2) * x + 0.25 * (k % 7 - 3) * y) for k in range(16)]
+            score, by = sum(h * (0.5 if k % 2 else -0.25) for k, h in enumerate(hidden)), "network"
+        got = numbers(line)
+        assert line.endswith("by the " + by) and abs(got[2] - score) < 6e-4, (line, score)
+    assert {"cheap classifier", "network"} == {line.split(" by the ")[1] for line in lines}
+
+
+def beam_search(program, way):
+    """The search written out: beams of (score, name), the best 5 of all continuations in the order of their scores."""
+    source = open("examples/beam_search.c").read()
+    names = re.findall(r'"([a-z]+)"', source.split("names[] = {")[1].split("};")[0])
+    count = [[0.01] * 27 for _ in range(27)]
+    for name in names:
+        last = 0
+        for letter in [ord(c) - 96 for c in name] + [0]:
+            count[last][letter] += 1
+            last = letter
+    log_p = [[math.log(n / sum(row)) for n in row] for row in count]
+    beam, steps = [(0.0, ())], 0
+    while steps < 12 and (steps == 0 or any(name[-1] for _, name in beam)):
+        longer = []
+        for score, name in beam:
+            if steps and not name[-1]:
+                longer.append((score, name + (0,)))
+            else:
+                longer += [(score + log_p[name[-1] if name else 0][b], name + (b,)) for b in range(27)]
+        beam, steps = sorted(longer, key=lambda x: -x[0])[:5], steps + 1
+    out, _ = run(program, way)
+    lines = out.splitlines()
+    assert lines[0] == f"{steps} steps", (lines, steps)
+    want = [(score, "".join(chr(96 + b) for b in name if b)) for score, name in beam]
+    got = [(float(line.split()[0]), line.split()[1]) for line in lines[1:]]
+    assert len(got) == 5 and all(abs(a - c) < 2e-3 and b == d for (a, b), (c, d) in zip(got, want)), (got, want)
+
+
 def save_golden(archive, folder):
     """The archive's tensors whose names begin with golden. as .npy files."""
     with open(archive, "rb") as f:
@@ -267,7 +331,7 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):

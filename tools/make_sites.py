@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "program.h": "program_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -36,6 +36,9 @@ WITHOUT = {
     "tc_set_log": NEVER_FAILS,
     "tc_sync_points": NEVER_FAILS,
     "tc_metrics_name": NEVER_FAILS,
+    "tc_list_options": NEVER_FAILS,
+    "tc_list_modes": NEVER_FAILS,
+    "tc_list_backends": NEVER_FAILS,
     "tc_site_text": NEVER_FAILS,
     "tc_get_default_device": NEVER_FAILS,
     "tc_is_valid": NEVER_FAILS,
@@ -306,6 +309,7 @@ PLAIN_HEAD = """\
 #define TC_NO_SITES
 // clang-format off
 #include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
 #include <tc/program.h>
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lazy/record/record.h"
+#include "lazy/trace/body.h"
 #include "runtime/arena.h"
 
 #define IS_NEEDED 1u
@@ -20,7 +21,7 @@ typedef struct maker {
   // per node of the trace
   uint8_t *mark;  // IS_ bits
   uint32_t *seen;  // 1 + its number among what was seen. 0: it was not
-  uint32_t *number;  // in the fragment
+  uint32_t *number;  // in the fragment. TC_NODE_ERR: none yet
   uint32_t *arg_number;  // per arg of the trace: in the fragment. UINT32_MAX: left out
 } maker;
 
@@ -49,7 +50,8 @@ static bool allocate(maker *m) {
   m->f = tc_calloc(1, sizeof *m->f);
   m->mark = tc_calloc(n, 1);
   m->seen = tc_calloc(n, sizeof *m->seen);
-  m->number = tc_calloc(n, sizeof *m->number);
+  m->number = tc_malloc(n * sizeof *m->number);
+  if (m->number) memset(m->number, 0xFF, n * sizeof *m->number);
   m->arg_number = tc_malloc((m->t->n_arg + 1) * sizeof *m->arg_number);
   if (m->arg_number) memset(m->arg_number, 0xFF, (m->t->n_arg + 1) * sizeof *m->arg_number);
   if (m->f) atomic_store_explicit(&m->f->refs, 1, memory_order_relaxed);
@@ -146,6 +148,10 @@ static bool may_hold(const maker *m, tc_tensor h) {
   return s && h.gen && (owner != m->t || s->gen == h.gen);
 }
 
+static bool is_arg(const maker *m, tc_node n) {
+  return m->seen[n] && m->c->seen[m->seen[n] - 1].kind == TC_SEEN_ARG;
+}
+
 static bool add_operand(maker *m, tc_node n) {
   tc_trace *t = m->t;
   const tc_capture *c = m->c;
@@ -153,7 +159,7 @@ static bool add_operand(maker *m, tc_node n) {
   tc_operand *o = &m->f->operand[m->f->n_operand];
   *o = (tc_operand){.shape = r->shape, .type = r->dtype, .device = t->dev[n], .history = tc_history_of(t, n)};
   m->number[n] = m->f->n_operand++;
-  if (m->seen[n] && c->seen[m->seen[n] - 1].kind == TC_SEEN_ARG) {
+  if (is_arg(m, n)) {
     o->kind = TC_OPERAND_ARG, o->arg = c->seen[m->seen[n] - 1].handle.slot;
     return true;
   }
@@ -179,7 +185,7 @@ static bool add_operand(maker *m, tc_node n) {
 static bool count_records(maker *m) {
   tc_fragment *f = m->f;
   tc_trace *t = m->t;
-  uint32_t n_operand = 0;
+  uint32_t n_operand = 0, n_draw = 0;
   for (tc_node n = 0; n < t->n_node; n++) {
     if (!(m->mark[n] & IS_NEEDED)) continue;
     if (m->mark[n] & IS_OPERAND) {
@@ -187,7 +193,7 @@ static bool count_records(maker *m) {
       continue;
     }
     const tc_rec *r = tc_rec_of(t, n);
-    f->n_node++, f->n_word += 2 + r->n_extra, f->n_arg += tc_rec_args(r);
+    f->n_node++, f->n_word += 2 + r->n_extra, f->n_arg += tc_rec_args(r), n_draw += tc_rec_counters(r, NULL);
   }
   f->word = tc_malloc((f->n_word + 1) * sizeof f->word[0]);
   f->at = tc_malloc((f->n_node + 1) * 2 * sizeof f->at[0]);
@@ -195,11 +201,22 @@ static bool count_records(maker *m) {
   f->flag = tc_malloc((f->n_node + 1) * 2);
   f->arg = tc_malloc((f->n_arg + 1) * sizeof f->arg[0]);
   f->operand = tc_calloc(n_operand + 1, sizeof f->operand[0]);
-  f->draw = tc_malloc((f->n_node + 1) * sizeof f->draw[0]);
+  f->draw = tc_malloc((n_draw + 1) * sizeof f->draw[0]);
   f->param_node = tc_malloc((t->n_param_node + 1) * sizeof f->param_node[0]);
   if (!f->word || !f->at || !f->call || !f->flag || !f->arg || !f->operand || !f->draw || !f->param_node) return false;
   f->arg_at = f->at + f->n_node + 1, f->dev = f->flag + f->n_node + 1;
   return true;
+}
+
+// first: the number of the record's first scalar in the fragment.
+static void add_draws(maker *m, const tc_rec *r, const uint64_t *arg, uint32_t first) {
+  uint32_t at[2 * TC_MAX_ARGS], n = tc_rec_counters(r, at);
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t *drawn = arg + at[i] - 1;  // the seed, then the counter
+    uint64_t counter = drawn[1] & ((UINT64_C(1) << 40) - 1);
+    if (drawn[0] == m->t->seed && drawn[1] >> 40 == m->t->stream && counter >= m->c->was.counter)
+      m->f->draw[m->f->n_draw++] = (tc_fragment_draw){first + at[i] - 1, (uint32_t)(counter - m->c->was.counter)};
+  }
 }
 
 static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint32_t *n_arg) {
@@ -213,10 +230,7 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
   const uint64_t *arg = t->arg + t->arg_at[n];
   if (tc_rec_args(r)) memcpy(f->arg + *n_arg, arg, tc_rec_args(r) * sizeof f->arg[0]);
   for (uint32_t i = 0; i < tc_rec_args(r); i++) m->arg_number[t->arg_at[n] + i] = *n_arg + i;
-  uint64_t counter = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG ? arg[1] & ((UINT64_C(1) << 40) - 1) : 0;
-  if (tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG && arg[0] == t->seed && arg[1] >> 40 == t->stream &&
-      counter >= m->c->was.counter)
-    f->draw[f->n_draw++] = (tc_fragment_draw){*n_arg, (uint32_t)(counter - m->c->was.counter)};
+  add_draws(m, r, arg, *n_arg);
   if (tc_rec_op(r) == TC_OP_ASSIGN)
     f->assigned_bytes += (uint64_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
   f->at[nth] = *n_word, f->arg_at[nth] = *n_arg;
@@ -226,10 +240,27 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
   m->number[n] = f->n_operand + nth;
 }
 
+// Operands are numbered by the body alone: arguments first, then others as records read them.
+static bool add_operands(maker *m) {
+  const tc_trace *t = m->t;
+  for (tc_node n = 0; n < t->n_node; n++)
+    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && is_arg(m, n) && !add_operand(m, n)) return false;
+  for (tc_node n = m->c->first_node; n < t->n_node; n++) {
+    const tc_rec *r = tc_rec_of(t, n);
+    if (m->mark[n] != IS_NEEDED) continue;
+    for (int i = 0; i < tc_rec_arity(r); i++) {
+      tc_node in = tc_rec_in(r)[i];
+      if ((m->mark[in] & IS_OPERAND) && m->number[in] == TC_NODE_ERR && !add_operand(m, in)) return false;
+    }
+  }
+  for (tc_node n = 0; n < t->n_node; n++)  // results that are operands
+    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && m->number[n] == TC_NODE_ERR && !add_operand(m, n)) return false;
+  return true;
+}
+
 static bool add_records(maker *m) {
   uint32_t n_word = 0, n_arg = 0, nth = 0;
-  for (tc_node n = 0; n < m->t->n_node; n++)
-    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && !add_operand(m, n)) return false;
+  if (!add_operands(m)) return false;
   for (tc_node n = m->c->first_node; n < m->t->n_node; n++)
     if (m->mark[n] == IS_NEEDED) add_record(m, n, nth++, &n_word, &n_arg);
   for (uint32_t i = 0; i < m->t->n_param_node; i++) {
@@ -325,6 +356,6 @@ void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *st
   *f = ok ? m.f : NULL;
   tc_free(m.mark), tc_free(m.seen), tc_free(m.number), tc_free(m.arg_number);
   if (ok) return;
-  if (!c->why) c->why = "no memory for its graph", c->by = t->op, c->where = t->op_site;
+  if (!c->why) c->why = "no memory for its graph", c->by = t->op, c->where = t->op_site, c->may_pass = true;
   tc_fragment_free(m.f);
 }

@@ -177,7 +177,7 @@ static tc_status finish(tracing *b, tc_status st, tc_fragment **f) {
 tc_status tc_body_trace(const char *name, tc_body fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
                         int n_out, tc_site site, tc_fragment **f, tc_no_fragment *why) {
   tracing b = {.name = name, .site = site, .in = in, .n_in = n_in, .out = out, .n_out = n_out};
-  *f = NULL, why->text[0] = '\0';
+  *f = NULL, *why = (tc_no_fragment){.may_pass = false};
   for (int i = 0; i < n_out; i++) out[i] = (tc_tensor){0, 0};
   tc_status st = allocate(&b);
   if (st == TC_OK) st = begin(&b);
@@ -193,6 +193,7 @@ tc_status tc_body_trace(const char *name, tc_body fn, void *user, const tc_tenso
   if (*f) tc_fragment_hold(*f, site);
   if (b.capture.why) {
     char place[160];
+    why->may_pass = b.capture.may_pass;
     tc_site_text(b.capture.where, place, sizeof place);
     snprintf(why->text, sizeof why->text, "%s (%s at %s)", b.capture.why, b.capture.by,
              place[0] ? place : "an unknown place");

@@ -5,6 +5,7 @@
 #define TC_NO_SITES
 // clang-format off
 #include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
 #include <tc/program.h>
 
@@ -34,16 +35,15 @@ PLAIN(tc_status, tc_expect_syncs, (int n), n, CALLER)
 PLAIN(tc_status, tc_metrics_get, (const char *name, uint64_t *out), name, out, CALLER)
 PLAIN(tc_status, tc_profile_start, (const char *file), file, CALLER)
 PLAIN(tc_status, tc_profile_stop, (void), CALLER)
-
-void tc_region_begin(const char *name) {
-  tc_region_begin_at(name, CALLER);
-}
-
+PLAIN(tc_status, tc_region_begin, (const tc_region_options *options), options, CALLER)
 
 void tc_region_end(void) {
   tc_region_end_at(CALLER);
 }
 
+PLAIN(tc_status, tc_set_options, (const tc_region_options *options), options, CALLER)
+PLAIN(tc_status, tc_register_backend, (const char *name, tc_backend_fn fn, void *user), name, fn, user, CALLER)
+PLAIN(tc_status, tc_reset, (void), CALLER)
 PLAIN(tc_status, tc_set_default_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_push_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_pop_device, (void), CALLER)
@@ -213,3 +213,12 @@ PLAIN(tc_status, tc_program_run, (const tc_program_file *p, int n, const tc_prog
       *outputs), p, n, inputs, outputs, CALLER)
 PLAIN(tc_status, tc_program_run_arrays, (const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int
       n_outputs, const tc_program_array *outputs), p, n_inputs, inputs, n_outputs, outputs, CALLER)
+PLAIN(tc_status, tc_cond, (tc_tensor pred, tc_body_fn *then, tc_body_fn *otherwise, void *user, const tc_tensor *in,
+      int n_in, tc_tensor *out, int n_out), pred, then, otherwise, user, in, n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_while, (tc_body_fn *test, tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry,
+      tc_tensor *out), test, body, user, carry, n_carry, out, CALLER)
+PLAIN(tc_status, tc_scan, (tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry, const tc_tensor *xs, int
+      n_xs, tc_tensor *out, int n_ys, const tc_scan_options *options), body, user, carry, n_carry, xs, n_xs, out,
+      n_ys, options, CALLER)
+PLAIN(tc_status, tc_checkpoint, (tc_body_fn *fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int
+      n_out), fn, user, in, n_in, out, n_out, CALLER)

@@ -1,5 +1,6 @@
 // Assignment of whole tensors: a handle's next value, and the caller's memory where it has to land.
 #include "lazy/record/append.h"
+#include "lazy/record/outline.h"
 #include "lazy/record/record.h"
 #include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
@@ -79,6 +80,10 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   if (t->dev[value] != s->device)
     return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
                        tc_device_name((tc_device)t->dev[value])),
+           t->op_status;
+  if (TC_UNLIKELY(t->outline != NULL) && !tc_outline_made(t->outline, s))
+    return tc_rec_fail(t, TC_ERR_STATE, "the body of %s assigns a tensor from outside: make it a carry",
+                       t->outline->op),
            t->op_status;
   tc_node old = tc_trace_node(t, s, h);
   if (old == TC_NODE_ERR) return t->op_status;

@@ -132,6 +132,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define ROW_ATTENTION(NAME, name, arity, dtype)
 #define ROW_INDEX(NAME, name, arity, dtype)
 #define ROW_COMPOSED(NAME, name, arity, dtype)
+#define ROW_CONTROL(NAME, name, arity, dtype)
 #define ROW_EFFECT(NAME, name, arity, dtype)
 
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) ROW_##kind(NAME, name, arity, dtype)

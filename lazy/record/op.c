@@ -60,7 +60,8 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
-  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
+  bool full = t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t));
+  if (TC_UNLIKELY(full) && !t->outline) {
     tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
     t->op_status = tc_trace_make_way(t, cause, site);
     t->cut_at_bound |= cause == TC_CAUSE_BOUND && t->n_node == 0;
@@ -87,7 +88,7 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   bool is_other = t->slot_of[n] != TC_SLOT_NONE || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
   if (is_other && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   tc_tensor h = tc_trace_handle(t, n, true);
-  if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
+  if (TC_UNLIKELY(tc_options_get()->eager) && !t->outline) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);
   return h;
 }

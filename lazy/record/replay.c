@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lazy/record/append.h"
+#include "lazy/record/outline.h"
 #include "lazy/trace/capture.h"
 #include "runtime/passes.h"
 
@@ -88,6 +89,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
                          absent);
     return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   }
+  if (TC_UNLIKELY(t->outline != NULL)) return tc_outline_slot(t, s, h);
   bool strided = s->buf && s->buf->strided;
   if (s->buf) {
     n = strided ? tc_trace_strided_leaf(t, s->buf, (tc_type)s->dtype, (tc_device)s->device)

@@ -10,8 +10,14 @@ void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site wher
     if (!c->why) c->why = why, c->by = by, c->where = where;
 }
 
+void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where) {
+  for (tc_capture *c = t->capture; c; c = c->outer)
+    if (!c->why) c->may_pass = true;
+  tc_capture_break(t, why, by, where);
+}
+
 static void break_without_memory(tc_trace *t) {
-  tc_capture_break(t, "no memory for notes of its graph", t->op, t->op_site);
+  tc_capture_break_for_now(t, "no memory for notes of its graph", t->op, t->op_site);
 }
 
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle) {
@@ -22,6 +28,15 @@ void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle)
     return;
   }
   c->seen[c->n_seen++] = (tc_seen){n, kind, handle};
+}
+
+void tc_capture_forget(tc_trace *t, tc_node first) {
+  for (tc_capture *c = t->capture; c; c = c->outer) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_seen; i++)
+      if (c->seen[i].node < first) c->seen[n++] = c->seen[i];
+    c->n_seen = n;
+  }
 }
 
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s) {

@@ -80,14 +80,19 @@ typedef struct tc_capture {
   // Why the body has no graph, and where that is known. NULL: it may have one
   const char *why, *by;  // by: the op, or the cause of the sync
   tc_site where;
+  bool may_pass;  // true: that was for want of memory, or a sync that the body did not ask for
 } tc_capture;
 
 // The notes. pre: t has a capture.
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
+// Forgets what was seen at nodes from `first` on, which leave the trace.
+void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
+// The same for what may pass: another trial may go well.
+void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
 // The same by this thread, which has no op open and may have no capture.
 void tc_capture_break_mine(const char *why, const char *by, tc_site where);
 // A step of which the trace has the numbers at arg[0] .. arg[n_arg - 1]. Takes over the note.

@@ -26,6 +26,7 @@ typedef enum tc_op_kind {
   TC_KIND_ATTENTION,
   TC_KIND_INDEX,
   TC_KIND_COMPOSED,
+  TC_KIND_CONTROL,
   TC_KIND_EFFECT
 } tc_op_kind;
 

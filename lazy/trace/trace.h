@@ -65,6 +65,7 @@ typedef struct tc_chunk {
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
+  struct tc_outline *outline;  // the body of control flow that is recorded (record/outline.h). NULL: none is
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew
   uint64_t memo_epoch;  // how often it began anew, or records were taken out of it
@@ -112,9 +113,11 @@ struct tc_trace {
   int no_grad;  // open tc_no_grad_begin
   uint64_t context;  // 48 bits that differ where autocast or regions record otherwise. 0: there are none
   int record_only;  // open tc_record_only_begin: nothing runs unasked
+  const struct tc_options *options;  // its thread's tc_options_mine. NULL: the process's
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
   uint64_t first;  // with a profile: when an op found the trace empty, in ticks. 0: not known
+  char graph_note[256];  // with a profile: of a compiled function traced since the last sync. "": none was
   uint64_t cut_site;  // the landmark at which the trace was cut last. 0: never
   tc_site freed_by;  // the latest backward that freed history
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process

@@ -2,9 +2,11 @@
 // again, and what is refused.
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
 #define EXPECT_SAME(a, b, n) cr_expect_eq(memcmp((a), (b), (n) * sizeof *(a)), 0, "%s and %s differ", #a, #b)
@@ -23,7 +25,7 @@ static tc_tensor vector(float first) {
   return tc_from_host(v, TC_SHAPE(N), TC_F32);
 }
 
-static void read(tc_tensor t, float *out, size_t n) {
+static void read_out(tc_tensor t, float *out, size_t n) {
   OK(tc_to_host(t, out, n * sizeof *out));
 }
 
@@ -71,9 +73,9 @@ Test(compile, later_calls_do_not_run_the_function) {
   float want[N], got[N];
   for (int i = 0; i < 3; i++) {
     tc_tensor in[] = {i % 2 ? b : a, i % 2 ? a : b};
-    read(tc_exp(tc_sub(in[0], in[1])), want, N);
+    read_out(tc_exp(tc_sub(in[0], in[1])), want, N);
     OK(tc_compiled_call(c, in, 2, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     EXPECT_SAME(got, want, N);
   }
   cr_expect_eq(n_runs, 1);
@@ -89,7 +91,7 @@ Test(compile, a_graph_that_ran_before_needs_no_plan) {
   for (int i = 0; i < 4; i++) {
     tc_scope s = tc_scope_begin();
     OK(tc_compiled_call(c, in, 2, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     tc_scope_end(s);
     if (i == 1) misses = tc_cache_stats().plan_misses;
   }
@@ -151,10 +153,10 @@ Test(compile, bodies_of_all_kinds_compute_what_is_recorded) {
       tc_seed(seed + 10u * (uint32_t)call);
       OK(chosen_ops(&body, in, 2, out, 3));
       tc_rng_state after = tc_get_rng_state();
-      for (int i = 0; i < 3; i++) read(out[i], want[i], 16);
+      for (int i = 0; i < 3; i++) read_out(out[i], want[i], 16);
       tc_seed(seed + 10u * (uint32_t)call);
       OK(tc_compiled_call(c, in, 2, out, 3));
-      for (int i = 0; i < 3; i++) read(out[i], got[i], 16);
+      for (int i = 0; i < 3; i++) read_out(out[i], got[i], 16);
       EXPECT_SAME(got[0], want[0], 3 * 16);
       cr_expect_eq(tc_get_rng_state().counter, after.counter);
     }
@@ -224,7 +226,7 @@ static void train_steps(int rule, bool compiled, float *losses, float *params) {
   }
   if (c) expect_stats(c, 1, 19, 1, 0);
   const size_t sizes[] = {32, 8, 16, 2};
-  for (int i = 0; i < 4; params += sizes[i++]) read(m.p[i], params, sizes[i]);
+  for (int i = 0; i < 4; params += sizes[i++]) read_out(m.p[i], params, sizes[i]);
   tc_compiled_destroy(c);
   end_model(&m);
 }
@@ -254,13 +256,13 @@ Test(compile, gradients_go_through_a_call_and_accumulate) {
     OK(forward(&m, &x, 1, &out, 1));
     OK(tc_backward(out));
   }
-  read(tc_grad(m.p[0]), want, 32);
+  read_out(tc_grad(m.p[0]), want, 32);
   OK(tc_zero_grad(m.opt));
   for (int i = 0; i < 2; i++) {
     OK(tc_compiled_call(c, &x, 1, &out, 1));
     OK(tc_backward(out));
   }
-  read(tc_grad(m.p[0]), got, 32);
+  read_out(tc_grad(m.p[0]), got, 32);
   EXPECT_SAME(got, want, 32);
   expect_stats(c, 1, 1, 1, 0);
   tc_compiled_destroy(c);
@@ -340,21 +342,21 @@ Test(compile, numbers_vary_without_another_graph_and_statics_do_not) {
   for (int i = 0; i < 4; i++) {
     cfg.unused = i;
     double number = 1.5 * i - 1;
-    read(tc_mul(tc_mul(x, number), number), want, N);
+    read_out(tc_mul(tc_mul(x, number), number), want, N);
     OK(tc_compiled_call_with(c, &x, 1, &number, 1, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     EXPECT_SAME(got, want, N);
   }
   expect_stats(c, 1, 3, 1, 0);
   expect_line("scaled: traced for graph 0, 2 records");
   cfg.power = 3;
   OK(tc_compiled_call_with(c, &x, 1, (double[]){2}, 1, &out, 1));
-  read(out, got, N);
+  read_out(out, got, N);
   cr_expect_eq(got[0], 8);
   expect_line("graph 1, 3 records: static 0, power holds other bytes");
   cfg.power = 2;
   OK(tc_compiled_call_with(c, &x, 1, (double[]){2}, 1, &out, 1));
-  read(out, got, N);
+  read_out(out, got, N);
   cr_expect_eq(got[0], 4);
   expect_stats(c, 2, 4, 2, 0);
   tc_compiled_destroy(c);
@@ -440,11 +442,32 @@ Test(compile, whether_a_parameter_has_a_gradient_is_a_guard) {
   for (int i = 0; i < 4; i++) OK(tc_compiled_call(c, &x, 1, &out, 1));
   expect_line("a parameter has a gradient, had none");
   expect_stats(c, 2, 2, 2, 0);
-  read(tc_grad(w), got, N);
-  read(tc_mul(x, 4.0), want, N);
+  read_out(tc_grad(w), got, N);
+  read_out(tc_mul(x, 4.0), want, N);
   EXPECT_SAME(got, want, N);
   tc_compiled_destroy(c);
   tc_release(w);
+}
+
+Test(compile, a_profile_tells_which_guard_failed_before_a_new_plan) {
+  static char bytes[1 << 16];
+  char file[] = "/tmp/tc-compiled-XXXXXX";
+  close(mkstemp(file));
+  tc_compiled *c = tc_compile(two_ops, NULL, &(tc_compile_options){.name = "two_ops"});
+  OK(tc_profile_start(file));
+  for (int n = 2; n < 4; n++) {
+    tc_tensor x = tc_ones(TC_SHAPE(n), TC_F32), out;
+    float got[4];
+    OK(tc_compiled_call(c, (tc_tensor[]){x, x}, 2, &out, 1));
+    read_out(out, got, (size_t)n);
+  }
+  OK(tc_profile_stop());
+  FILE *f = fopen(file, "r");
+  size_t n = fread(bytes, 1, sizeof bytes, f);
+  fclose(f), remove(file);
+  const char words[] = "two_ops was traced for graph 1: argument 0 is f32[3], was f32[2]";
+  cr_expect(memmem(bytes, n, words, strlen(words)));
+  tc_compiled_destroy(c);
 }
 
 Test(compile, beyond_the_limit_calls_are_recorded) {
@@ -456,8 +479,8 @@ Test(compile, beyond_the_limit_calls_are_recorded) {
     tc_tensor x = tc_full(TC_SHAPE(n), 1.0, TC_F32);
     float got[4], want[4];
     OK(tc_compiled_call(c, (tc_tensor[]){x, x}, 2, &out, 1));
-    read(out, got, (size_t)n);
-    read(tc_ones(TC_SHAPE(n), TC_F32), want, (size_t)n);
+    read_out(out, got, (size_t)n);
+    read_out(tc_ones(TC_SHAPE(n), TC_F32), want, (size_t)n);
     EXPECT_SAME(got, want, (size_t)n);
     if (n == 1) OK(tc_compiled_call(full, (tc_tensor[]){x, x}, 2, &out, 1));
     if (n == 2)
@@ -489,8 +512,8 @@ Test(compile, a_function_with_a_sync_point_is_recorded_each_time) {
   float got[N], want[N];
   for (int i = 0; i < 4; i++) {
     OK(tc_compiled_call(c, i % 2 ? &x : &y, 1, &out, 1));
-    read(out, got, N);
-    read(i % 2 ? tc_neg(x) : tc_exp(y), want, N);
+    read_out(out, got, N);
+    read_out(i % 2 ? tc_neg(x) : tc_exp(y), want, N);
     EXPECT_SAME(got, want, N);
   }
   cr_expect_eq(n_runs, 4);
@@ -631,8 +654,8 @@ Test(compile, results_belong_to_the_callers_scope_and_found_tensors_to_the_graph
   tc_release(w);
   OK(tc_compiled_call(c, &x, 1, &out, 1));  // of the first w, which the graph holds
   float got[N], want[N];
-  read(out, got, N);
-  read(tc_add(x, 51.0), want, N);
+  read_out(out, got, N);
+  read_out(tc_add(x, 51.0), want, N);
   EXPECT_SAME(got, want, N);
   tc_compiled_destroy(c);
 }
