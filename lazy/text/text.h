@@ -51,8 +51,8 @@ void tc_text_fini(tc_text *x);
 // reporting: it does not fit its operands (text_record.c).
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 
-// Records the body, and takes it out again (text_control.c): bodies are named by what they are. False
-// after reporting: it is not what its id says, too.
+// Records the body, and takes it out again (text_control.c). False after reporting, also where the
+// body is not the one that its id names.
 bool tc_text_record_body(tc_trace *t, const tc_text_body *b);
 // Whether a CONTROL or TUPLE_ELEMENT fits its operands.
 bool tc_text_control_fits(const tc_trace *t, const tc_text_node *x);
