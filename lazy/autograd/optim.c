@@ -18,9 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lazy/autograd/optim.h"
+#include "lazy/autograd/optim_capture.h"
 #include "lazy/autograd/optim_rules.h"
 #include "lazy/autograd/params_check.h"
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
@@ -35,30 +38,6 @@ static int names_each(const tc_optimizer *opt) {
 }
 
 // ---- Making and unmaking ----
-
-typedef struct numbered {
-  uint32_t slot;
-  int number;
-} numbered;
-
-static int by_slot(const void *a, const void *b) {
-  const numbered *x = a, *y = b;
-  return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
-}
-
-static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
-  numbered *all = tc_malloc((size_t)n * sizeof *all), *same = NULL;
-  if (!all) return tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
-  for (int i = 0; i < n; i++) all[i] = (numbered){params[i].slot, i};
-  qsort(all, (size_t)n, sizeof *all, by_slot);
-  for (int i = 1; i < n; i++)
-    if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
-  tc_status st =
-      same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number)
-           : TC_OK;
-  tc_free(all);
-  return st;
-}
 
 static void name_states(const tc_optimizer *opt, tc_optim_name *names, int n) {
   static const char *const counts[] = {"step", "mu_product"};
@@ -140,7 +119,8 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
     if (opt->n_groups) memcpy(groups, opt->groups, (size_t)opt->n_groups * sizeof *groups);
     groups[opt->n_groups] = options;
     for (int i = 0; i < n; i++)
-      entries[opt->n + i] = (tc_optim_entry){.param = params[i], .group = opt->n_groups, .mu_product = 1};
+      entries[opt->n + i] =
+          (tc_optim_entry){.param = params[i], .group = opt->n_groups, .mu_product = 1, .count = TC_ON_HOST};
     n_parts = find_parts(entries, n_all, site);
     name_states(opt, names, n_all);
     st = evaluate_params(entries + opt->n, n, n_parts, name, site);
@@ -162,7 +142,7 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
 static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
   TC_TRY(tc_params_check(name, params, n, site));
-  TC_TRY(check_distinct(name, params, n, site));
+  TC_TRY(tc_params_check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
     tc_type type = tc_dtype_at(params[i], site);
     if (!tc_type_is_float(type))
@@ -179,26 +159,33 @@ tc_optimizer *tc_optim_create(const char *name, tc_site site, const tc_tensor *p
     tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
     return NULL;
   }
-  *opt = options;
+  *opt = options, opt->refs = 1;
   if (add_group(opt, name, params, n, (tc_optim_group){lr, weight_decay, NAN, true}, site) == TC_OK) return opt;
   tc_free(opt);
   return NULL;
+}
+
+static void release_optimizer(void *owner) {
+  tc_optimizer *opt = owner;
+  if (atomic_fetch_sub_explicit(&opt->refs, 1, memory_order_acq_rel) != 1) return;
+  tc_free(opt->entries), tc_free(opt->names), tc_free(opt->groups);
+  tc_free(opt);
 }
 
 void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
   release_states(opt, opt->entries, opt->n);
   for (int i = 0; i < opt->n; i++) tc_release_at(opt->entries[i].param, 0);
-  tc_free(opt->entries);
-  tc_free(opt->names);
-  tc_free(opt->groups);
-  tc_free(opt);
+  tc_step_counts_fini(&opt->counts_there);
+  opt->ended = true;
+  release_optimizer(opt);
 }
 
 tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o,
                                     tc_site site) {
-  TC_CALLED_AS("optimizer_add_group");
-  const char *name = "optimizer_add_group";
+  static const char name[] = "optimizer_add_group";
+  TC_CALLED_AS(name);
+  tc_capture_break_mine("parameters that it gives an optimizer", name, site);
   if (opt == NULL) return no_optimizer(name, site);
   tc_optim_group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), NAN,
                       tc_option(o.lr, -1) >= 0};
@@ -214,20 +201,44 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
 
 // ---- One step ----
 
-static tc_status ensure_states(const tc_optimizer *opt, int part, tc_site site) {
+static tc_status ensure_states(const tc_optimizer *opt, int part, bool is_counted_there, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     tc_optim_entry *e = &opt->entries[i];
-    if (e->part != part || opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1])) continue;
+    bool has_states = opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1]);
+    e->next_count = TC_ON_HOST;
+    if (e->part != part || (has_states && !is_counted_there)) continue;
     tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
-    bool has_grad = !tc_is_none(tc_grad(e->param));
+    e->takes_part = !tc_is_none(tc_grad(e->param));
     tc_scope_end_at(scope, 0);
-    if (has_grad) TC_TRY(ensure_state(opt, e, site));
+    if (e->takes_part) TC_TRY(ensure_state(opt, e, site));
   }
   return TC_OK;
 }
 
+// Gives the entries that take part their counts after the step. scaled: all count on the device,
+// else those that do already.
+static tc_status next_counts(tc_optimizer *opt, int part, bool scaled, tc_site site) {
+  tc_step_counts *c = &opt->counts_there;
+  tc_step_counts_open(c);
+  opt->bias_there.step = TC_NODE_ERR;
+  for (int i = 0; i < opt->n; i++)
+    if (opt->entries[i].part == part && opt->entries[i].takes_part) tc_step_counts_join(c, opt->entries[i].count);
+  for (int i = 0; i < opt->n; i++) {
+    tc_optim_entry *e = &opt->entries[i];
+    if (e->part != part || !e->takes_part || !(scaled || e->count != TC_ON_HOST)) continue;
+    TC_TRY(tc_step_counts_next(c, e->count, e->n_steps, e->param, site, &e->next_count));
+  }
+  return TC_OK;
+}
+
+// The next value of one that is assigned: its present one if the step is skipped.
+static tc_node unless(tc_trace *t, tc_node skip, tc_tensor now, tc_node next, tc_type type) {
+  next = tc_rec_cast(t, next, type);
+  return skip == TC_NODE_ERR ? next : tc_rec_where(t, skip, tc_op_in(t, now), next);
+}
+
 // Records the entry's new values; false after a failure.
-static bool record_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e) {
+static bool record_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_node skip) {
   e->next_param = TC_NODE_ERR;
   tc_node g = tc_rec_grad(t, e->param);
   if (g == TC_NODE_ERR) return true;
@@ -236,29 +247,85 @@ static bool record_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e) {
   tc_type type = tc_node_type(t, p);
   g = tc_optim_widen(t, tc_rec_cast(t, g, type)), p = tc_optim_widen(t, p);
   opt->rule->update(opt, t, e, p, g);
-  e->next_param = tc_rec_cast(t, e->next_param, type);
+  e->next_param = unless(t, skip, e->param, e->next_param, type);
   for (int k = 0; k < opt->n_states; k++)
-    if ((e->next_state[k] = tc_rec_cast(t, e->next_state[k], type)) == TC_NODE_ERR) return false;
+    if ((e->next_state[k] = unless(t, skip, e->state[k], e->next_state[k], type)) == TC_NODE_ERR) return false;
   return e->next_param != TC_NODE_ERR;
 }
 
-static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, tc_optim_entry *e) {
+static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e) {
   if (e->next_param == TC_NODE_ERR) return TC_OK;
   for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
   TC_TRY(tc_rec_assign(t, e->param, e->next_param));
-  e->n_steps++, e->mu_product = e->next_mu_product;
+  if (e->next_count == TC_ON_HOST)
+    tc_optim_count_step(opt, e, 1);
+  else
+    tc_step_counts_move(&opt->counts_there, &e->count, e->next_count);
   return TC_OK;
 }
 
+// ---- A step in a compiled function (optim_capture.h) ----
+
+static void retain_optimizer(void *owner) {
+  atomic_fetch_add_explicit(&((tc_optimizer *)owner)->refs, 1, memory_order_relaxed);
+}
+
+static bool step_fits(const void *owner, const void *note) {
+  return !((const tc_optimizer *)owner)->ended && ((const tc_optimizer *)owner)->n == ((const tc_step_note *)note)->n;
+}
+
+static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++) {
+    tc_optim_entry e = opt->entries[i];
+    if (!((const tc_step_note *)note)->steps[i]) continue;
+    tc_node p = tc_optim_widen(t, tc_op_in(t, e.param));
+    opt->rule->update(opt, t, &e, p, p);  // the numbers do not depend on the gradient
+  }
+  return t->op_status == TC_OK;
+}
+
+static void count_step(void *owner, const void *note, int by) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++)
+    if (((const tc_step_note *)note)->steps[i]) tc_optim_count_step(opt, &opt->entries[i], by);
+}
+
+static const tc_step_ops step_ops = {.retain = retain_optimizer,
+                                     .release = release_optimizer,
+                                     .copy_note = tc_step_note_copy,
+                                     .fits = step_fits,
+                                     .record_numbers = record_step_numbers,
+                                     .count = count_step};
+
+static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t first_arg) {
+  tc_step_note *note = tc_step_note_create(opt->n);
+  for (int i = 0; i < opt->n && note; i++)
+    note->steps[i] = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
+  tc_optimizer_capture(t, &step_ops, opt, note, first_arg);
+}
+
 // Steps the parameters of one part, which are on one device.
-static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
-  TC_TRY(ensure_states(opt, part, site));
+static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, tc_site site) {
+  bool is_counted_there = opt->n_counts && (skip || opt->counts_there.n);
+  if (skip && opt->rule == &tc_optim_nadam)
+    return tc_fail(
+        TC_ERR_STATE, "grad_scaler_step", site,
+        "nadam counts its momenta on the host, which does not know of skipped steps; take another optimizer");
+  TC_TRY(ensure_states(opt, part, is_counted_there, site));
+  if (is_counted_there) TC_TRY(next_counts(opt, part, skip, site));
   tc_status st = TC_OK;
-  bool ok = true;
   tc_trace *t = tc_op_begin("optimizer_step", site);
   bool tape = tc_rec_tape(t, false);
+  uint32_t first_arg = t->n_arg;
+  tc_node skipped = skip ? tc_op_in(t, skip[part]) : TC_NODE_ERR;
+  bool ok = !skip || skipped != TC_NODE_ERR;
+  if (is_counted_there) tc_capture_break_op(t, "a step that is counted on the device");
+  if (ok && is_counted_there) ok = tc_step_counts_record(&opt->counts_there, t, skipped);
   for (int i = 0; i < opt->n && ok; i++)
-    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i]);
+    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i], skipped);
+  if (TC_UNLIKELY(t->capture != NULL) && ok && !is_counted_there) capture_step(opt, t, part, first_arg);
+  if (ok && is_counted_there) st = tc_step_counts_assign(&opt->counts_there, t);
   for (int i = 0; i < opt->n && ok && st == TC_OK; i++)
     if (opt->entries[i].part == part) st = assign_entry(opt, t, &opt->entries[i]);
   tc_rec_tape(t, tape);
@@ -268,12 +335,16 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
   return done == TC_OK && !ok ? tc_last_status() : done;  // passed poison is silent: its own error is the reason
 }
 
+tc_status tc_optimizer_step_unless(tc_optimizer *opt, const tc_tensor *skip, tc_site site) {
+  tc_status st = TC_OK;
+  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, skip, site);
+  return tc_defer_error(st, site);
+}
+
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
   if (opt == NULL) return tc_defer_error(no_optimizer("optimizer_step", site), site);
-  tc_status st = TC_OK;
-  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
-  return tc_defer_error(st, site);
+  return tc_optimizer_step_unless(opt, NULL, site);
 }
 
 // ---- Gradients ----
@@ -296,6 +367,7 @@ static tc_status check_group(const char *name, const tc_optimizer *opt, int g, t
 static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
   TC_TRY(check_group(name, opt, g, site));
   TC_TRY(tc_optim_check_range(name, site, "lr", lr, INFINITY));
+  tc_capture_break_mine("a learning rate that it sets", name, site);
   opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
   return TC_OK;
 }
@@ -335,6 +407,7 @@ tc_status tc_set_momentum_at(tc_optimizer *opt, double momentum, tc_site site) {
     return tc_fail(TC_ERR_ARG, "set_momentum", site, "this %s has no momentum%s", opt->rule->kind,
                    opt->rule->momentum ? "; create it with .momentum above 0" : ", nor beta1");
   TC_TRY(tc_optim_check_range("set_momentum", site, opt->rule->momentum, momentum, 1));
+  tc_capture_break_mine("a momentum that it sets", "set_momentum", site);
   opt->momentum = momentum;
   return TC_OK;
 }
@@ -356,6 +429,14 @@ const char *tc_optimizer_kind(const tc_optimizer *opt) {
   return opt ? opt->rule->kind : "";
 }
 
+int tc_optimizer_n_parts(const tc_optimizer *opt) {
+  return opt->n_parts;
+}
+
+int tc_optimizer_part(const tc_optimizer *opt, int i) {
+  return opt->entries[i].part;
+}
+
 tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i) {
   return opt && i >= 0 && i < opt->n ? opt->entries[i].param : (tc_tensor){0, 0};
 }
@@ -372,17 +453,20 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
   }
   const tc_optim_entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
+  if (k == opt->n_states && e->count != TC_ON_HOST)
+    return tc_cast_at(opt->counts_there.at[e->count].steps, TC_F64, site);
   if (k >= opt->n_states)
     return tc_full_at(TC_SCALAR, k == opt->n_states ? (double)e->n_steps : e->mu_product, TC_F64, site);
   return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
 }
 
-static tc_status set_steps(tc_optim_entry *e, tc_tensor value, tc_site site) {
+static tc_status set_steps(tc_optimizer *opt, tc_optim_entry *e, tc_tensor value, tc_site site) {
   double steps = 0;
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
   if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
   e->n_steps = (int64_t)steps;
+  tc_step_counts_move(&opt->counts_there, &e->count, TC_ON_HOST);
   return TC_OK;
 }
 
@@ -401,7 +485,7 @@ tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, t
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   tc_optim_entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
-  if (k >= opt->n_states) return k == opt->n_states ? set_steps(e, value, site) : set_mu_product(e, value, site);
+  if (k >= opt->n_states) return k == opt->n_states ? set_steps(opt, e, value, site) : set_mu_product(e, value, site);
   TC_TRY(ensure_state(opt, e, site));
   tc_trace *t = tc_op_begin("optimizer_set_state", site);
   bool tape = tc_rec_tape(t, false);

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <math.h>
+#include <stdatomic.h>
 
+#include "lazy/autograd/step_count.h"
 #include "lazy/record/formula.h"
 
 enum { TC_OPTIM_MAX_STATES = 2 };
@@ -22,8 +24,10 @@ typedef struct tc_optim_entry {
   tc_tensor param;  // retained
   int group;
   tc_tensor state[TC_OPTIM_MAX_STATES];  // retained; {0, 0} before the first step
-  int64_t n_steps;  // with a gradient
-  double mu_product, next_mu_product;  // NAdam's, of its momenta so far; after the step being recorded
+  int64_t n_steps;  // with a gradient, while they are counted on the host
+  int count, next_count;  // whose steps are its own (step_count.h), and after the step being recorded
+  bool takes_part;  // true: it has a gradient in the step being recorded
+  double mu_product, last_mu_product;  // NAdam's, of its momenta so far; and before the last step
   const char *device;  // its name, static; a tensor's never changes
   int part;  // of a step: which of the parameters' devices, by first appearance
   // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
@@ -68,11 +72,20 @@ struct tc_optimizer {
     double beta1;
     double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
   } bias;
+  tc_step_counts counts_there;  // on the device: of parameters that a gradient scaler has stepped
+  struct tc_optim_bias_there {  // the same on the device, of the count and type seen last
+    tc_node step, first, second;
+    tc_type type;
+  } bias_there;
+  _Atomic int refs;  // the program's, and those of compiled functions that step it
+  bool ended;  // true: the program has destroyed it
   tc_optim_entry *entries;
   tc_optim_name *names;  // n * (n_states + n_counts)
   tc_optim_group *groups;
 };
 
+// Counts a step on the host, or takes back the last one: by is 1 or -1.
+void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e, int by);
 // TC_OK if value is at least 0 and less than below.
 static inline tc_status tc_optim_check_range(const char *name, tc_site site, const char *what, double value,
                                              double below) {
