@@ -18,7 +18,7 @@ static _Thread_local struct {
 
 // relaxed: sums that nothing else depends on
 static struct {
-  _Atomic uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
+  _Atomic uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks, n_fallbacks, fallback_bytes;
 } sum;
 
 static void count(_Atomic uint64_t *of, uint64_t n) {
@@ -45,12 +45,14 @@ void tc_sync_watch_add(const tc_sync_point *r) {
   count(&sum.n_compiled, r->n_compiled);
   count(&sum.bytes, r->bytes);
   count(&sum.ticks, r->total_ns);
+  count(&sum.n_fallbacks, r->n_fallbacks);
+  count(&sum.fallback_bytes, r->fallback_bytes);
   for (const tc_sync_watcher *w = mine.open; TC_UNLIKELY(w != NULL); w = w->outer) explain(w->into, r);
 }
 
 tc_sync_sums tc_sync_watch_sums(void) {
-  return (tc_sync_sums){sum.n_syncs,   sum.n_failed,   sum.n_hits, sum.n_nodes,
-                        sum.n_kernels, sum.n_compiled, sum.bytes,  sum.ticks};
+  return (tc_sync_sums){sum.n_syncs,    sum.n_failed, sum.n_hits, sum.n_nodes,     sum.n_kernels,
+                        sum.n_compiled, sum.bytes,    sum.ticks,  sum.n_fallbacks, sum.fallback_bytes};
 }
 
 void tc_sync_watch_begin(tc_sync_watcher *w, tc_explanation *into) {

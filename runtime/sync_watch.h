@@ -9,7 +9,7 @@
 #include "runtime/status.h"
 
 typedef struct tc_sync_sums {
-  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
+  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks, n_fallbacks, fallback_bytes;
 } tc_sync_sums;
 
 // Counts a sync point of this thread, whose times are in ticks.

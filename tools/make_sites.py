@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
-From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
+From include/tc/api.def (the ops), tc.h, io.h, nn.h and backend.h makes sites.h, io_sites.h and so on beside them, which declare the forms and map the plain
 names to them, lazy/front/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "backend.h": "backend_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -63,6 +63,8 @@ WITHOUT = {
     "tc_nn_set_training": NEVER_FAILS,
     "tc_nn_training": NEVER_FAILS,
     "tc_nn_path": NEVER_FAILS,
+    "tc_backend_query": "is the shared object's, not the library's",
+    "tc_backend_device": INSIDE_ONLY,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,
     "tc_shutdown": INSIDE_ONLY,
@@ -296,6 +298,7 @@ PLAIN_HEAD = """\
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/backend.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"

@@ -247,7 +247,7 @@ typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
   // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
-  // kernels alone; "none" nothing ran
+  // kernels alone; "gpu"; "backend" by a loaded back end; "none" nothing ran
   const char *tier;
   uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
   uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification
@@ -266,6 +266,10 @@ typedef struct tc_sync_point {
   // on a GPU: operands and results of vendors' libraries that the graph copied, since they have
   // other addresses in this run
   uint64_t copied_bytes;
+  // on a loaded back end (tc/backend.h): kernels that the CPU ran since the back end does not take
+  // their ops, and bytes that were copied to and from the host for them
+  uint32_t n_fallbacks;
+  uint64_t fallback_bytes;
   // Memory of the device that it ran on, a GPU's or the host's, with everything in use there at its
   // begin. First the planned maximum, then the maximum measured during the run.
   // The measured one includes other threads' tensors, rounding of sizes, and copies of memory that

@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/backend.h>
 #include <tc/nn.h>
 
 #include "runtime/status.h"
@@ -196,3 +197,4 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_status, tc_backend_load, (const char *path, const char **out_device), path, out_device, CALLER)

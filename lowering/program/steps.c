@@ -90,12 +90,22 @@ static bool is_shared(const tc_gnode *x) {
          x->op == TC_OP_WRITE_SLICE;
 }
 
+// How node n runs that no kernel is generated for. A node that a pass added to those of a loaded
+// back end may be one that it does not take.
+static tc_step_kind row_kind(const tc_graph *g, uint32_t n) {
+  const tc_gnode *x = &g->node[n];
+  tc_loaded *device;
+  if (tc_graph_is_zeros(x)) return TC_STEP_ZERO;
+  if (tc_device_kind_of(x->dev) != TC_DEVICE_LOADED || tc_loaded_get(x->dev, &device) != TC_OK) return TC_STEP_ROW;
+  return tc_graph_takes(g, device, n) ? TC_STEP_LOADED : TC_STEP_ROW;
+}
+
 static bool add_row(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
   b->stage = 0;
   for (int i = 0; i < x->n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, x->in[i]));
-  tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
+  tc_step *s = add_step(b, p, row_kind(&p->graph, n));
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->same = tc_graph_slice_update_of(x->op) >= 0;  // the old value may be in place already
