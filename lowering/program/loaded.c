@@ -106,7 +106,7 @@ typedef struct run {
   const tc_execution *device;  // addresses there
   tc_execution host;  // and here
   bool one_memory;  // true: they are the same
-  bool waits;  // true, with one memory: the device may be at work
+  bool waits;  // true, with one memory: the device may be at work, for an earlier run, too
   uint8_t *state;  // per storage, those of the arena behind the others: ON_ bits
   tc_buffer **mirror;  // per leaf and output, then of the arena. NULL: not used yet
   uint64_t copied_bytes;
@@ -231,7 +231,7 @@ tc_status tc_loaded_steps_run(const tc_execution *r, const tc_plan *plan, const 
   // pointers on the host, mirrors, states
   void **list = tc_calloc(l->n_fixed + n_mirror + (n_state + 7) / 8 + 1, sizeof *list);
   if (!list) return TC_FAIL(TC_ERR_MEMORY, "no room for a run");
-  run x = {.l = l, .p = p, .device = r, .host = *r, .one_memory = tc_loaded_is_host(l->device)};
+  run x = {.l = l, .p = p, .device = r, .host = *r, .one_memory = tc_loaded_is_host(l->device), .waits = true};
   x.mirror = (tc_buffer **)(list + l->n_fixed), x.state = (uint8_t *)(list + l->n_fixed + n_mirror);
   x.host.fault = &fault;
   if (!x.one_memory) x.host.at = (tc_storages){list, (char *const *)(void *)(list + plan->n_leaf), NULL};
