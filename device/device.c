@@ -10,6 +10,7 @@
 #include "runtime/options.h"
 
 #define MAX_PUSHED 64
+#define NAME_BYTES 32  // of a device, with what stands before it in a list
 
 static _Thread_local struct {
   bool known;
@@ -65,12 +66,15 @@ static bool is_of_row(const char *text, int row, const char *op, tc_site site, t
 }
 
 static tc_status refuse_name(const char *name, const char *op, tc_site site) {
-  char loaded[16 * TC_MOST_LOADED + 1] = "";
+  char loaded[NAME_BYTES * TC_MOST_LOADED + 1] = "";
   for (int i = 0; i < tc_loaded_count(); i++)
     tc_text_append(loaded, sizeof loaded, ", %s", tc_device_name((tc_device)(TC_N_DEVICES + i)));
+  const char *hint = strncmp(name, "tc:", 3) == 0 && !tc_options_get()->backend_path
+                         ? "; other back ends are found by TC_BACKEND_PATH, which is not set"
+                         : "";
   return tc_fail(TC_ERR_DEVICE, op, site,
-                 "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]%s%s", name, loaded,
-                 tc_loaded_misses());
+                 "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]%s%s%s", name, loaded,
+                 tc_loaded_misses(), hint);
 }
 
 tc_status tc_device_of_name(const char *name, const char *op, tc_site site, tc_device *out) {

@@ -167,11 +167,16 @@ near_tol op_row_tolerance(const op_row *op, tc_type type, int64_t folded) {
 }
 
 const char *op_call_text(const op_row *op, const op_call *c, char *out, size_t bytes) {
-  char text[3][100] = {"", "", ""};
-  for (int k = 0; k < c->n; k++) (void)near_dims_text(c->x[k].dims, text[k], sizeof text[k]);
-  snprintf(out, bytes, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type), text[0],
-           c->x[0].how ? c->x[0].how : ' ', text[1], c->n > 1 && c->x[1].how ? c->x[1].how : ' ', text[2], c->axis,
-           c->keepdim, tc_type_name(c->type));
+  char text[100];
+  int n = snprintf(out, bytes, "%s of %s", op->name, tc_type_name(c->x[0].type));
+  for (int k = 0; k < c->n; k++) {
+    char how[3] = {c->x[k].how ? ' ' : 0, c->x[k].how};
+    n += snprintf(out + n, bytes - (size_t)n, " %s%s", near_dims_text(c->x[k].dims, text, sizeof text), how);
+  }
+  if (op->signature == SIG_X_TYPE)
+    snprintf(out + n, bytes - (size_t)n, " to %s", tc_type_name(c->type));
+  else if (op->signature != SIG_X && op->signature != SIG_XY && op->signature != SIG_XYZ)
+    snprintf(out + n, bytes - (size_t)n, " axis %d keepdim %d", c->axis, c->keepdim);
   return out;
 }
 
