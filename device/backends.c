@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-// The names of a back end's devices, one after the other; of this table only GPUs have more than one.
+// The names of a back end's devices, one after the other. Of this table only GPUs have several.
 #define NAMES(text) \
   {text,      text ":1", text ":2",  text ":3",  text ":4",  text ":5",  text ":6",  text ":7", \
    text ":8", text ":9", text ":10", text ":11", text ":12", text ":13", text ":14", text ":15"}

@@ -22,8 +22,8 @@ const char *tc_device_absent(tc_device d) {
   return kind == TC_DEVICE_GPU ? tc_gpu_absent(d) : kind == TC_DEVICE_LOADED ? tc_loaded_absent(d) : NULL;
 }
 
-// Returns which of the back end's devices text names: 0 for its name, n for its name with ":n" where
-// it may have several; -1: none of them.
+// Returns which of the back end's devices text names: 0 for its name, n for its name with ":n". -1:
+// none of them, as of ":n" where there is one device alone.
 static int ordinal_of(const char *text, int row) {
   const char *name = tc_device_name((tc_device)row);
   size_t n = strlen(name);

@@ -63,7 +63,6 @@ WITHOUT = {
     "tc_nn_set_training": NEVER_FAILS,
     "tc_nn_training": NEVER_FAILS,
     "tc_nn_path": NEVER_FAILS,
-    "tc_backend_query": "is the shared object's, not the library's",
     "tc_backend_device": INSIDE_ONLY,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,

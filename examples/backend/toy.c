@@ -122,23 +122,54 @@ typedef struct row {
 #define BOTH(name, expression) FLOATS(name, expression) INTS(name, expression)
 #define U(x) ((uint64_t)(x))
 
-FLOATS(neg, -a)
-INTS(neg, 0 - U(a)) FLOATS(abs, fabs(a)) INTS(abs, a < 0 ? 0 - U(a) : U(a)) BOTH(sign, (a > 0) - (a < 0))
-    FLOATS(floor, floor(a)) FLOATS(ceil, ceil(a)) FLOATS(round, rint(a)) FLOATS(trunc, trunc(a)) FLOATS(square, a *a)
-        INTS(square, U(a) * U(a)) FLOATS(sqrt, sqrt(a)) FLOATS(rsqrt, 1 / sqrt(a)) FLOATS(reciprocal, 1 / a)
-            FLOATS(exp, exp(a)) FLOATS(expm1, expm1(a)) FLOATS(log, log(a)) FLOATS(log1p, log1p(a)) FLOATS(sin, sin(a))
-                FLOATS(cos, cos(a)) FLOATS(tanh, tanh(a))
-                    FLOATS(sigmoid, a >= 0 ? 1 / (1 + exp(-a)) : exp(a) / (1 + exp(a)))
-                        FLOATS(relu, a > 0 || isnan(a) ? a : 0) INTS(relu, a > 0 ? a : 0) FLOATS(isnan, isnan(a) != 0)
-                            INTS(isnan, 0) BOTH(logical_not, a == 0) BOTH(cast, a) FLOATS(add, a + b)
-                                INTS(add, U(a) + U(b)) FLOATS(sub, a - b) INTS(sub, U(a) - U(b)) FLOATS(mul, a *b)
-                                    INTS(mul, U(a) * U(b)) FLOATS(div, a / b) FLOATS(pow, pow(a, b))
-                                        FLOATS(maximum, a > b || isnan(a) ? a : b) INTS(maximum, a > b ? a : b)
-                                            FLOATS(minimum, a < b || isnan(a) ? a : b) INTS(minimum, a < b ? a : b)
-                                                BOTH(eq, a == b) BOTH(ne, a != b) BOTH(lt, a < b) BOTH(le, a <= b)
-                                                    BOTH(gt, a > b) BOTH(ge, a >= b) BOTH(logical_and, a != 0 && b != 0)
-                                                        BOTH(logical_or, a != 0 || b != 0) BOTH(where, a != 0 ? b : c)
-                                                            INTS(bitwise_and, a &b) INTS(bitwise_or, a | b)
+// clang-format off
+FLOATS(neg, -a) INTS(neg, 0 - U(a))
+FLOATS(abs, fabs(a)) INTS(abs, a < 0 ? 0 - U(a) : U(a))
+BOTH(sign, (a > 0) - (a < 0))
+FLOATS(floor, floor(a))
+FLOATS(ceil, ceil(a))
+FLOATS(round, rint(a))
+FLOATS(trunc, trunc(a))
+FLOATS(square, a * a) INTS(square, U(a) * U(a))
+FLOATS(sqrt, sqrt(a))
+FLOATS(rsqrt, 1 / sqrt(a))
+FLOATS(reciprocal, 1 / a)
+FLOATS(exp, exp(a))
+FLOATS(expm1, expm1(a))
+FLOATS(log, log(a))
+FLOATS(log1p, log1p(a))
+FLOATS(sin, sin(a))
+FLOATS(cos, cos(a))
+FLOATS(tanh, tanh(a))
+FLOATS(sigmoid, a >= 0 ? 1 / (1 + exp(-a)) : exp(a) / (1 + exp(a)))
+FLOATS(relu, a > 0 || isnan(a) ? a : 0) INTS(relu, a > 0 ? a : 0)
+FLOATS(isnan, isnan(a) != 0) INTS(isnan, 0)
+BOTH(logical_not, a == 0)
+BOTH(cast, a)
+FLOATS(add, a + b) INTS(add, U(a) + U(b))
+FLOATS(sub, a - b) INTS(sub, U(a) - U(b))
+FLOATS(mul, a * b) INTS(mul, U(a) * U(b))
+FLOATS(div, a / b)
+FLOATS(pow, pow(a, b))
+FLOATS(maximum, a > b || isnan(a) ? a : b) INTS(maximum, a > b ? a : b)
+FLOATS(minimum, a < b || isnan(a) ? a : b) INTS(minimum, a < b ? a : b)
+BOTH(eq, a == b)
+BOTH(ne, a != b)
+BOTH(lt, a < b)
+BOTH(le, a <= b)
+BOTH(gt, a > b)
+BOTH(ge, a >= b)
+BOTH(logical_and, a != 0 && b != 0)
+BOTH(logical_or, a != 0 || b != 0)
+BOTH(where, a != 0 ? b : c)
+INTS(bitwise_and, a & b)
+INTS(bitwise_or, a | b)
+// Of reductions: a is the value so far.
+FLOATS(sum, a + b) INTS(sum, U(a) + U(b))
+FLOATS(prod, a * b) INTS(prod, U(a) * U(b))
+FLOATS(max, b > a || isnan(b) ? b : a) INTS(max, b > a ? b : a)
+FLOATS(min, b < a || isnan(b) ? b : a) INTS(min, b < a ? b : a)
+// clang-format on
 
 // The result of an elementwise op is computed in the last operand's type: double, or int64_t.
     static tc_backend_result elementwise(const call *c) {
@@ -292,47 +323,42 @@ static tc_backend_result cat(const call *c) {
 
 // ---- reductions and products ----
 
-FLOATS(sum, a + b)
-INTS(sum, U(a) + U(b)) FLOATS(prod, a *b) INTS(prod, U(a) * U(b)) FLOATS(max, b > a || isnan(b) ? b : a)
-    INTS(max, b > a ? b : a) FLOATS(min, b < a || isnan(b) ? b : a) INTS(min, b < a ? b : a)
+// Folds element i into value `to`, which is new if `first`.
+static void fold_element(const call *c, int64_t i, tc_backend_number *to, bool first) {
+  tc_type type = c->op->in[0].type;
+  if (is_float(type)) {
+    double v = load_float(type, c->in[0], i);
+    to->f = first ? v : isnan(to->f) ? to->f : c->row->of_floats(to->f, v, 0);
+  } else {
+    int64_t v = load_int(type, c->in[0], i);
+    to->i = first ? v : c->row->of_ints(to->i, v, 0);
+  }
+}
 
-// Folds all elements into those of the result, which are kept wide until the end.
-    static tc_backend_result fold(const call *c) {
+// Folds all elements into those of the result, which are kept wide until the end. Sums of nothing
+// are 0, products 1; tc asks for no maximum of nothing.
+static tc_backend_result fold(const call *c) {
   const tc_backend_tensor *in = &c->op->in[0], *out = &c->op->out;
-  int64_t stride[TC_MAX_RANK] = {0}, index[TC_MAX_RANK] = {0}, n = count(out), wide = 1, i = 0;
-  bool floats = is_float(in->type), extreme = c->row->of_ints == max_i || c->row->of_ints == min_i;
-  tc_backend_number *all = malloc((size_t)n * sizeof *all);
-  bool *begun = calloc((size_t)n, sizeof *begun);
+  int64_t stride[TC_MAX_RANK] = {0}, index[TC_MAX_RANK] = {0}, n = count(out), wide = 1,
+          unit = c->row->of_ints == prod_i;
+  tc_backend_number *value = malloc((size_t)n * sizeof *value);
+  bool *begun = calloc((size_t)n, sizeof *begun), room = value && begun;
   for (int d = in->rank - 1; d >= 0; d--)
     if (!(c->op->attr[0] >> d & 1)) stride[d] = wide, wide *= in->dim[d];
-  for (int64_t k = 0; all && k < n; k++) {
-    int64_t unit = c->row->of_ints == prod_i;
-    if (floats)
-      all[k].f = (double)unit;
-    else
-      all[k].i = unit;
+  for (int64_t i = 0, all = room ? count(in) : 0; i < all; i++, (void)next_index(index, in->rank, in->dim)) {
+    int64_t at = offset(index, in->rank, stride);
+    fold_element(c, i, &value[at], !begun[at]);
+    begun[at] = true;
   }
-  if (all && begun && count(in) > 0) do {
-      int64_t at = offset(index, in->rank, stride);
-      bool first = extreme && !begun[at];
-      tc_backend_number v = {.i = 0};
-      if (floats) {
-        v.f = load_float(in->type, c->in[0], i++);
-        all[at].f = first ? v.f : isnan(all[at].f) ? all[at].f : c->row->of_floats(all[at].f, v.f, 0);
-      } else {
-        v.i = load_int(in->type, c->in[0], i++);
-        all[at].i = first ? v.i : c->row->of_ints(all[at].i, v.i, 0);
-      }
-      begun[at] = true;
-    } while (next_index(index, in->rank, in->dim));
-  bool room = all && begun;
   for (int64_t k = 0; room && k < n; k++) {
-    if (floats)
-      store_float(out->type, c->out, k, all[k].f);
+    if (!begun[k])
+      store_int(out->type, c->out, k, unit);
+    else if (is_float(in->type))
+      store_float(out->type, c->out, k, value[k].f);
     else
-      store_int(out->type, c->out, k, all[k].i);
+      store_int(out->type, c->out, k, value[k].i);
   }
-  free(all);
+  free(value);
   free(begun);
   return room ? TC_BACKEND_OK : TC_BACKEND_NO_MEMORY;
 }
@@ -362,27 +388,22 @@ static tc_backend_result matmul(const call *c) {
 
 // ---- the ops that the device takes ----
 
+// clang-format off
 #define F(name) {#name, elementwise, name##_f, NULL}
 #define I(name) {#name, elementwise, NULL, name##_i}
 #define B(name) {#name, elementwise, name##_f, name##_i}
 #define FOLD(name) {#name, fold, name##_f, name##_i}
 #define OTHER(name) {#name, name, NULL, NULL}
 static const row rows[] = {
-    B(neg),        B(abs),         B(sign),       F(floor),
-    F(ceil),       F(round),       F(trunc),      B(square),
-    F(sqrt),       F(rsqrt),       F(reciprocal), F(exp),
-    F(expm1),      F(log),         F(log1p),      F(sin),
-    F(cos),        F(tanh),        F(sigmoid),    B(relu),
-    B(isnan),      B(logical_not), B(cast),       B(add),
-    B(sub),        B(mul),         F(div),        F(pow),
-    B(maximum),    B(minimum),     B(eq),         B(ne),
-    B(lt),         B(le),          B(gt),         B(ge),
-    B(where),      B(logical_and), B(logical_or), I(bitwise_and),
-    I(bitwise_or), FOLD(sum),      FOLD(prod),    FOLD(max),
-    FOLD(min),     OTHER(full),    OTHER(iota),   OTHER(permute),
-    OTHER(expand), OTHER(slice),   OTHER(flip),   OTHER(write_slice),
-    OTHER(pad),    OTHER(cat),     OTHER(matmul),
+    OTHER(full), OTHER(iota),
+    B(neg), B(abs), B(sign), F(floor), F(ceil), F(round), F(trunc), B(square), F(sqrt), F(rsqrt), F(reciprocal),
+    F(exp), F(expm1), F(log), F(log1p), F(sin), F(cos), F(tanh), F(sigmoid), B(relu), B(isnan), B(logical_not), B(cast),
+    B(add), B(sub), B(mul), F(div), F(pow), B(maximum), B(minimum), B(eq), B(ne), B(lt), B(le), B(gt), B(ge),
+    B(logical_and), B(logical_or), I(bitwise_and), I(bitwise_or), B(where),
+    OTHER(permute), OTHER(expand), OTHER(slice), OTHER(flip), OTHER(write_slice), OTHER(pad), OTHER(cat),
+    FOLD(sum), FOLD(prod), FOLD(max), FOLD(min), OTHER(matmul),
 };
+// clang-format on
 
 static const row *find_row(const char *name) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

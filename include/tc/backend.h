@@ -4,7 +4,9 @@
 // device is called "tc:" and the table's name. Programs name it like any other: TC_DEVICE=tc:toy,
 // tc_to(x, "tc:toy"). The object links no library of tc's: these headers are enough.
 //
-//   static bool supports(void *device, const tc_backend_op *op) { return !strcmp(op->name, "relu"); }
+//   static bool supports(void *device, const tc_backend_op *op) {
+//     return strcmp(op->name, "relu") == 0;
+//   }
 //   static const tc_backend table = {.struct_size = sizeof table, .version = TC_BACKEND_VERSION,
 //       .name = "toy", .flags = TC_BACKEND_HOST_MEMORY, .supports = supports, .run = run};
 //   const tc_backend *tc_backend_query(uint32_t version) { return &table; }
@@ -42,9 +44,9 @@ enum {
   TC_BACKEND_FORK_SAFE = 2,
 };
 
-// Where the elements of an operand or result are, in elements from its address. Those of results
-// are dense and row-major. Those of operands are, too, but where an elementwise op broadcasts:
-// there the extents are the result's, and the stride of a repeated axis is 0.
+// Where the elements of an operand or result are, in elements from its address. They are dense and
+// row-major. Operands of an elementwise op that broadcasts are not: they have the result's extents,
+// and stride 0 along an axis that repeats.
 typedef struct tc_backend_tensor {
   tc_type type;  // of an element
   int32_t rank;  // how many of dim and stride count
@@ -73,7 +75,7 @@ typedef struct tc_backend_op {
 } tc_backend_op;
 
 // The table. A function that is said to be optional may be NULL. `device` is what open gave.
-// A device does what it is asked for in order, and may do it later: run, write and copy may return
+// A device does what it is asked for in order. It may do it later: run, write and copy may return
 // before the work is done. tc waits before it frees.
 typedef struct tc_backend {
   size_t struct_size;  // sizeof(tc_backend)
@@ -95,8 +97,8 @@ typedef struct tc_backend {
   // optional with that flag: then the memory is the host's.
   tc_backend_result (*alloc)(void *device, size_t bytes, void **out);
   void (*free)(void *device, void *memory, size_t bytes);
-  // Copies from the host; `from` may be written again when it returns. To the host, after all that
-  // was asked for before; it waits. write and read are optional with TC_BACKEND_HOST_MEMORY.
+  // write copies from the host, and `from` may be written again when it returns. read copies to the
+  // host what all work before makes; it waits. Both are optional with TC_BACKEND_HOST_MEMORY.
   tc_backend_result (*write)(void *device, void *to, const void *from, size_t bytes);
   tc_backend_result (*read)(void *device, void *to, const void *from, size_t bytes);
   // Copies within the device. Optional: by read and write.
@@ -105,8 +107,8 @@ typedef struct tc_backend {
   // meanwhile. Optional: every call is done when it returns.
   tc_backend_result (*wait)(void *device);
 
-  // Whether the device runs the op, at these types and shapes. Asked when a plan is made; the answer
-  // depends on the op alone.
+  // Whether the device runs the op, at these types and shapes. tc asks when it makes a plan. The
+  // answer depends on the op alone.
   bool (*supports)(void *device, const tc_backend_op *op);
   // Prepares the op for many runs, as by compiling it. Optional: kernel is NULL.
   tc_backend_result (*prepare)(void *device, const tc_backend_op *op, void **out_kernel);

@@ -247,7 +247,7 @@ typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
   // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
-  // kernels alone; "gpu"; "backend" by a loaded back end; "none" nothing ran
+  // kernels alone; "gpu"; "backend", a loaded one; "none"
   const char *tier;
   uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
   uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification
@@ -266,10 +266,8 @@ typedef struct tc_sync_point {
   // on a GPU: operands and results of vendors' libraries that the graph copied, since they have
   // other addresses in this run
   uint64_t copied_bytes;
-  // on a loaded back end (tc/backend.h): kernels that the CPU ran since the back end does not take
-  // their ops, and bytes that were copied to and from the host for them
-  uint32_t n_fallbacks;
-  uint64_t fallback_bytes;
+  uint32_t n_fallbacks;  // on a loaded back end: kernels of ops that it does not take, which the CPU ran
+  uint64_t fallback_bytes;  // copied between the back end's memory and the host's for them
   // Memory of the device that it ran on, a GPU's or the host's, with everything in use there at its
   // begin. First the planned maximum, then the maximum measured during the run.
   // The measured one includes other threads' tensors, rounding of sizes, and copies of memory that
@@ -332,7 +330,8 @@ TC_API void tc_region_begin(const char *name);
 TC_API void tc_region_end(void);
 
 // ---- Devices ----
-// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
+// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]", and those
+// of back ends that are loaded (tc/backend.h).
 
 // Sets the device of this thread's factory calls. TC_DEVICE in the environment is every thread's
 // default. TC_ERR_DEVICE, with the reason, if there is no such device; TC_ERR_ARG for NULL.

@@ -11,7 +11,7 @@
 
 typedef struct tc_loaded_steps tc_loaded_steps;
 
-// Prepares the LOADED steps of a program whose graph is there, and numbers them (tc_step.row.value).
+// Prepares the LOADED steps of a program that has its graph, and numbers them: tc_step.row.value.
 tc_status tc_loaded_steps_create(tc_program *p, const tc_plan *plan, tc_loaded_steps **out);
 void tc_loaded_steps_destroy(tc_loaded_steps *l);  // l may be NULL
 size_t tc_loaded_steps_bytes(const tc_loaded_steps *l);  // held

@@ -203,8 +203,8 @@ typedef struct launch {
   uint64_t fixed[512];
 } launch;
 
-// Allocates a run's arena and its lists. On the CPU the lists lie behind the arena; on a device with
-// memory of its own they are in the host's (*beside).
+// Allocates a run's arena and its lists. On the CPU the lists lie behind the arena. For a device
+// with memory of its own they are in the host's (*beside).
 static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
   const tc_program *p = plan->program;
   bool away = p->gpu || p->loaded;
