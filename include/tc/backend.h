@@ -31,18 +31,18 @@ extern "C" {
 
 // How a function of a back end ended. Any other number counts as TC_BACKEND_FAILED.
 typedef enum tc_backend_result {
-  TC_BACKEND_OK = 0,
+  TC_BACKEND_OK = 0,  // it did what it was asked for
   TC_BACKEND_FAILED = 1,  // last_error says why; the program's call returns TC_ERR_RUN
   TC_BACKEND_NO_MEMORY = 2,  // tc frees what it has pooled and asks once more; else TC_ERR_MEMORY
 } tc_backend_result;
 
 // Bits of the field flags.
-enum {
+typedef enum tc_backend_flag {
   // The host may read and write the device's memory at its addresses, once wait has returned.
   TC_BACKEND_HOST_MEMORY = 1,
   // A child of fork() may go on using what its parent opened. Without it the child gets an error.
   TC_BACKEND_FORK_SAFE = 2,
-};
+} tc_backend_flag;
 
 // Where the elements of an operand or result are, in elements from its address. They are dense and
 // row-major. Operands of an elementwise op that broadcasts are not: they have the result's extents,
@@ -80,7 +80,7 @@ typedef struct tc_backend_op {
 typedef struct tc_backend {
   size_t struct_size;  // sizeof(tc_backend)
   uint32_t version;  // TC_BACKEND_VERSION
-  uint32_t flags;  // TC_BACKEND_HOST_MEMORY, ..
+  uint32_t flags;  // bits of tc_backend_flag
   const char *name;  // letters a to z, digits and _, at most 23: "toy" is device "tc:toy"
   const char *description;  // a sentence for tc-info; optional
   // How many devices there are now, at most 16; the second is "tc:toy:1". Optional: there is one.
@@ -93,13 +93,16 @@ typedef struct tc_backend {
   // Optional.
   const char *(*last_error)(void *device);
 
-  // Memory, with TC_BACKEND_HOST_MEMORY aligned to 64 bytes. bytes is not 0. alloc and free are
-  // optional with that flag: then the memory is the host's.
+  // Takes memory, with TC_BACKEND_HOST_MEMORY at a multiple of 64 bytes. bytes is not 0. Optional
+  // with that flag: the memory is the host's.
   tc_backend_result (*alloc)(void *device, size_t bytes, void **out);
+  // Gives back what alloc gave. Optional where alloc is NULL.
   void (*free)(void *device, void *memory, size_t bytes);
-  // write copies from the host, and `from` may be written again when it returns. read copies to the
-  // host what all work before makes; it waits. Both are optional with TC_BACKEND_HOST_MEMORY.
+  // Copies from the host; `from` may be written again when it returns. Optional with
+  // TC_BACKEND_HOST_MEMORY.
   tc_backend_result (*write)(void *device, void *to, const void *from, size_t bytes);
+  // Copies to the host, after all that was asked for before; it waits. Optional with
+  // TC_BACKEND_HOST_MEMORY.
   tc_backend_result (*read)(void *device, void *to, const void *from, size_t bytes);
   // Copies within the device. Optional: by read and write.
   tc_backend_result (*copy)(void *device, void *to, const void *from, size_t bytes);

@@ -131,7 +131,8 @@ static void paths_are_searched(void) {
 
 int main(int argc, char **argv) {
   if (argc != 4) return 2;
-  far = argv[1], slow = argv[2], wrong = argv[3];
+  far = realpath(argv[1], NULL), slow = realpath(argv[2], NULL), wrong = realpath(argv[3], NULL);
+  if (!far || !slow || !wrong) return 2;
   paths_are_searched();
   loading_again_is_fine();
   wrong_tables_are_refused();
