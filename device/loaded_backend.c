@@ -45,10 +45,11 @@ static struct {
   pthread_mutex_t lock;  // of loading
   backend *list[TC_MOST_LOADED];  // written once each, before n counts it
   atomic_int n;
+  pthread_mutex_t search;  // of looking through TC_BACKEND_PATH
   atomic_bool searched;
   char misses[1024];
   pthread_mutex_t call[TC_MOST_LOADED];  // of the functions of each
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .search = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 5)
 
 static atomic_uint forks;
@@ -63,6 +64,7 @@ static void register_calls(void) {
     pthread_mutex_init(&self.call[i], NULL);
     tc_fork_register(&self.call[i], NULL, 9);
   }
+  tc_fork_register(&self.search, NULL, 4);
   pthread_atfork(NULL, NULL, count_fork);
 }
 
@@ -216,10 +218,8 @@ static void load_directory(const char *path) {
   if (n >= 0) free(entry);
 }
 
-void tc_loaded_search(void) {
-  const char *at = tc_options_get()->backend_path;
+static void load_path(const char *at) {
   struct stat s;
-  if (!at || atomic_exchange(&self.searched, true)) return;
   while (*at) {
     char path[PATH_MAX];
     size_t n = strcspn(at, ":");
@@ -232,6 +232,15 @@ void tc_loaded_search(void) {
     }
     at += n + (at[n] == ':');
   }
+}
+
+void tc_loaded_search(void) {
+  const char *path = tc_options_get()->backend_path;
+  if (!path || atomic_load(&self.searched)) return;
+  pthread_mutex_lock(&self.search);
+  if (!atomic_load(&self.searched)) load_path(path);
+  atomic_store(&self.searched, true);
+  pthread_mutex_unlock(&self.search);
 }
 
 const char *tc_loaded_misses(void) {

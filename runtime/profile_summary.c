@@ -221,7 +221,7 @@ void tc_profile_summary_print(FILE *out, double tick_ns) {
   if (self.n_gpu)
     put_line(out, "  GPU     %" PRIu64 " of %" PRIu64 " runs replayed%s%s", self.n_replayed, self.n_gpu,
              self.gpu_note ? "; latest reason why not: " : "", self.gpu_note ? self.gpu_note : "");
-  if (self.n_fallbacks)
+  if (self.n_fallbacks && !self.n_gpu)
     put_line(out,
              "  device  the CPU ran %" PRIu64
              " kernels that a back end does not take, %s copied; TC_LOG=backend has the ops",

@@ -12,6 +12,7 @@
 
 #include "device/loaded_backend.h"
 #include "runtime/arena.h"
+#include "runtime/profile.h"
 
 struct tc_loaded_steps {
   tc_loaded *device;
@@ -206,12 +207,21 @@ static tc_status report(const tc_plan *plan, const tc_step *s, const tc_call *ca
   return tc_fail(st, known ? call[s->node].op : tc_op_names[s->op], known ? call[s->node].site : 0, "%s", why);
 }
 
+// What the host spent: the device may still be at work.
+static void note_time(tc_step_time *t, uint64_t start) {
+  atomic_store_explicit(&t->begin, start, memory_order_relaxed);
+  atomic_store_explicit(&t->end, tc_ticks(), memory_order_relaxed);
+  atomic_store_explicit(&t->workers, 1, memory_order_relaxed);
+}
+
 static tc_status run_steps(run *x, const tc_plan *plan, const tc_call *call) {
   for (uint32_t i = 0; i < x->p->n_step; i++) {
     const tc_step *s = &x->p->step[i];
     char why[TC_LOADED_WHY];
     if (s->kind == TC_STEP_LOADED) {
+      uint64_t start = x->device->times ? tc_ticks() : 0;
       tc_status st = run_on_device(x, s, why);
+      if (start) note_time(&x->device->times[i], start);
       if (st != TC_OK) return report(plan, s, call, st, why);
       continue;
     }
