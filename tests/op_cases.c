@@ -79,7 +79,7 @@ static const op_row rows[] = {
 #define SAMPLED_order(name) {#name, SAMPLE_order, SIGNATURE_OF(tc_##name), (any_fn *)tc_##name},
 #define SAMPLED_contract(name) {#name, SAMPLE_contract, SIGNATURE_OF(tc_##name), (any_fn *)tc_##name},
 #define SAMPLED_index(name) {#name, SAMPLE_index, SIGNATURE_OF(tc_##name), (any_fn *)tc_##name},
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) SAMPLED_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) SAMPLED_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 };

@@ -52,7 +52,8 @@ bool tc_graph_takes(const tc_graph *g, tc_loaded *device, uint32_t n) {
   tc_backend_op op;
   tc_backend_tensor in[TC_BACKEND_MOST_IN];
   if (x->op == TC_OP_LEAF || x->n_in > TC_BACKEND_MOST_IN) return false;
-  if (tc_op_is_alias(x->op)) return true;  // a copy within the device
+  // a copy within the device; the bodies of control flow are plans of the device
+  if (tc_op_is_alias(x->op) || x->op == TC_OP_CONTROL || x->op == TC_OP_TUPLE_ELEMENT) return true;
   tc_graph_describe_op(g, n, &op, in);
   return tc_loaded_supports(device, &op);
 }

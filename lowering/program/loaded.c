@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "device/loaded_backend.h"
+#include "lowering/program/control.h"
 #include "runtime/arena.h"
 #include "runtime/profile.h"
 
@@ -114,6 +115,12 @@ typedef struct run {
   uint32_t n_kernels;  // that the CPU ran
 } run;
 
+// What runs of bodies left to the CPU since the run that they are part of began.
+static _Thread_local struct {
+  uint32_t n_kernels;
+  uint64_t copied_bytes;
+} inner;
+
 static uint32_t index_of(const run *x, uint32_t storage) {
   return storage & ARENA_BIT ? x->l->n_fixed + (storage & ~ARENA_BIT) : storage;
 }
@@ -176,6 +183,17 @@ static tc_status run_on_host(run *x, const tc_step *s) {
   return TC_OK;
 }
 
+// Runs control flow, whose bodies are plans of the device: their runs count what they leave to the
+// CPU themselves.
+static tc_status run_control(run *x, const tc_step *s) {
+  const uint32_t *binding = x->p->binding + s->first_binding;
+  for (uint32_t j = 0; j + 1 < s->n_binding && !x->one_memory; j++) TC_TRY(bring_to_device(x, binding[j]));
+  TC_TRY(tc_control_run(x->device, s));
+  x->state[index_of(x, binding[s->n_binding - 1])] = ON_DEVICE;
+  x->waits = true;
+  return TC_OK;
+}
+
 // Runs an op on the device. why: gets the text of a failure, "" if that was recorded.
 static tc_status run_on_device(run *x, const tc_step *s, char why[TC_LOADED_WHY]) {
   const tc_loaded_steps *l = x->l;
@@ -225,6 +243,10 @@ static tc_status run_steps(run *x, const tc_plan *plan, const tc_call *call) {
       if (st != TC_OK) return report(plan, s, call, st, why);
       continue;
     }
+    if (s->kind == TC_STEP_CONTROL) {
+      TC_TRY(run_control(x, s));
+      continue;
+    }
     tc_status st = run_on_host(x, s);
     if (x->host.fault->step) tc_execution_report(plan, &x->host, call);
     TC_TRY(st);
@@ -247,12 +269,14 @@ tc_status tc_loaded_steps_run(const tc_execution *r, const tc_plan *plan, const 
   if (!x.one_memory) x.host.at = (tc_storages){list, (char *const *)(void *)(list + plan->n_leaf), NULL};
   memset(x.state, ON_DEVICE, plan->n_leaf);
   tc_status st = TC_OK;
+  if (done) inner.n_kernels = 0, inner.copied_bytes = 0;
   if (l->opened != tc_loaded_opened(l->device))
     st = TC_FAIL(TC_ERR_DEVICE, "%s was closed by tc_shutdown after this was planned",
                  tc_device_name((tc_device)plan->dev[0]));
   if (st == TC_OK) st = run_steps(&x, plan, call);
   for (size_t i = 0; i < n_mirror; i++) tc_buffer_release(x.mirror[i]);
   tc_free(list);
-  if (done) done->n_fallbacks = x.n_kernels, done->fallback_bytes = x.copied_bytes;
+  inner.n_kernels += x.n_kernels, inner.copied_bytes += x.copied_bytes;
+  if (done) done->n_fallbacks = inner.n_kernels, done->fallback_bytes = inner.copied_bytes;
   return st;
 }

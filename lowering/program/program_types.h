@@ -26,6 +26,7 @@ typedef enum tc_step_kind {
   TC_STEP_ROW,  // a reference kernel, split into shares where that is possible
   TC_STEP_ZERO,  // zeros written over a whole tensor
   TC_STEP_LOADED,  // an op of a loaded back end, or a copy within its device (loaded.h)
+  TC_STEP_CONTROL,  // control flow, or a copy of one of its results on a GPU; not the team's (control.h)
   TC_STEP_CHECK,  // a check that the indices of operand 0 lie within the extent in num
 } tc_step_kind;
 
@@ -50,6 +51,7 @@ typedef struct tc_step {
   bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.c)
   tc_op op;  // ROW, LOADED
   tc_gpu_call *call;  // CALL: retained
+  struct tc_control *control;  // CONTROL: owned; NULL until its bodies are compiled
   union {
     uint64_t offset[3];  // CALL: offset of each operand in its storage, in bytes
     struct {
@@ -58,7 +60,7 @@ typedef struct tc_step {
       uint32_t value, attr;
     } row;
   };
-  // range of the program's storage numbers; ROW, LOADED, CALL: operands, then the result; ZERO: the
+  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result; ZERO: the
   // result
   uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
@@ -66,7 +68,7 @@ typedef struct tc_step {
   int64_t grain;  // units of one task
   int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  // ROW, LOADED, CALL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node that
+  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node that
   // it is for
   uint32_t node;
   double work;  // estimated nanoseconds on one thread
@@ -123,6 +125,7 @@ struct tc_program {
   tc_allocation *allocation;
   uint32_t n_allocation, cap_allocation;
   size_t arena_bytes, scratch_bytes;
+  uint32_t n_control;  // steps of control flow
   uint32_t n_stage;
   uint32_t *stage_first;  // first step of each stage, then n_step
   int64_t *stage_tasks;

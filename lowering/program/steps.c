@@ -82,22 +82,29 @@ static bool add_check(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Whether the reference kernel can split its result into shares (kernels/ref/share.h). On tc:ref
-// rows run whole: others are compared with it.
-static bool is_shared(const tc_gnode *x) {
-  if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
-  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT ||
-         x->op == TC_OP_WRITE_SLICE;
+bool tc_step_splits(tc_op op, int64_t count) {
+  return count > 0 && (tc_op_kind_of(op) == TC_KIND_SCAN || tc_op_kind_of(op) == TC_KIND_INDEX || op == TC_OP_CAT ||
+                       op == TC_OP_WRITE_SLICE);
 }
 
-// How node n runs that no kernel is generated for. A node that a pass added to those of a loaded
-// back end may be one that it does not take.
-static tc_step_kind row_kind(const tc_graph *g, uint32_t n) {
+// On tc:ref rows run whole: others are compared with it.
+static bool is_shared(const tc_gnode *x) {
+  return tc_device_generates(x->dev) && tc_step_splits(x->op, x->shape->count);
+}
+
+// A device without generated code runs control flow, too. Results are copied by rows, but on a
+// device with memory of its own. A node that a pass added to those of a loaded back end may be one
+// that it does not take.
+static tc_step_kind kind_of_row(const tc_builder *b, uint32_t n) {
+  const tc_graph *g = &b->p->graph;
   const tc_gnode *x = &g->node[n];
+  bool loaded = tc_device_kind_of(x->dev) == TC_DEVICE_LOADED;
   tc_loaded *device;
   if (tc_graph_is_zeros(x)) return TC_STEP_ZERO;
-  if (tc_device_kind_of(x->dev) != TC_DEVICE_LOADED || tc_loaded_get(x->dev, &device) != TC_OK) return TC_STEP_ROW;
-  return tc_graph_takes(g, device, n) ? TC_STEP_LOADED : TC_STEP_ROW;
+  if (x->op == TC_OP_CONTROL) return TC_STEP_CONTROL;
+  if (x->op == TC_OP_TUPLE_ELEMENT) return loaded || tc_target_is_gpu(&g->target) ? TC_STEP_CONTROL : TC_STEP_ROW;
+  bool taken = loaded && tc_loaded_get(x->dev, &device) == TC_OK && tc_graph_takes(g, device, n);
+  return taken ? TC_STEP_LOADED : TC_STEP_ROW;
 }
 
 static bool add_row(tc_builder *b, uint32_t n) {
@@ -105,7 +112,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->stage = 0;
   for (int i = 0; i < x->n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, x->in[i]));
-  tc_step *s = add_step(b, p, row_kind(&p->graph, n));
+  tc_step *s = add_step(b, p, kind_of_row(b, n));
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->same = tc_graph_slice_update_of(x->op) >= 0;  // the old value may be in place already
@@ -119,6 +126,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
+  if (s->kind == TC_STEP_CONTROL) s->work = 1, p->n_control++;  // the team does not run it
   if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
   if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;

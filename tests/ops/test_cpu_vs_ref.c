@@ -101,7 +101,7 @@ static void run_row(const char *name) {
 #define TEST_order ROW_TEST
 #define TEST_contract ROW_TEST
 #define TEST_index ROW_TEST
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) TEST_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) TEST_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 
