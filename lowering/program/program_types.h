@@ -25,9 +25,9 @@ typedef enum tc_step_kind {
   TC_STEP_CALL,  // a call of a GPU vendor's library
   TC_STEP_ROW,  // a reference kernel, split into shares where that is possible
   TC_STEP_ZERO,  // zeros written over a whole tensor
-  TC_STEP_LOADED,  // an op of a loaded back end, or a copy within its device (loaded.h)
   TC_STEP_CONTROL,  // control flow, or a copy of one of its results on a GPU; not the team's (control.h)
   TC_STEP_CHECK,  // a check that the indices of operand 0 lie within the extent in num
+  TC_STEP_LOADED,  // an op of a loaded back end, or a copy within its device (loaded.h)
 } tc_step_kind;
 
 // A kernel to be compiled.
