@@ -591,6 +591,33 @@ Test(compile, autocast_and_the_options_of_regions_are_guards) {
   tc_release(w);
 }
 
+Test(compile, calls_are_made_in_the_region_that_is_given) {
+  tc_tensor x = matrix(1), w = matrix(2), out;
+  float want[16], got[16];
+  const tc_region_options strict = {.name = "calls", .options = "strict=1"}, eager = {.disable = TC_ON},
+                          wrong = {.options = "strct=1"};
+  tc_compiled *c = tc_compile(product, &w, &(tc_compile_options){.region = &strict}),
+              *d = tc_compile(product, &w, &(tc_compile_options){.region = &eager}),
+              *e = tc_compile(product, &w, &(tc_compile_options){.region = &wrong});
+  OK(product(&w, &x, 1, &out, 1));
+  read_out(out, want, 16);
+  for (int i = 0; i < 3; i++) {
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(out, got, 16);
+    EXPECT_SAME(got, want, 16);
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    read_out(out, got, 16);
+    EXPECT_SAME(got, want, 16);
+  }
+  expect_stats(c, 1, 2, 1, 0);
+  expect_stats(d, 0, 0, 0, 3);
+  EXPECT_FAILS(tc_compiled_call(e, &x, 1, &out, 1), TC_ERR_ARG, "strct");
+  cr_expect_not(tc_is_valid(out));
+  OK(tc_region_begin(&strict));  // none is open still: the next end is this one's
+  tc_region_end();
+  tc_compiled_destroy(c), tc_compiled_destroy(d), tc_compiled_destroy(e);
+}
+
 static tc_status noisy_step(void *user, const tc_tensor *in, tc_tensor *out) {
   out[0] = tc_tanh(tc_add(tc_mul(in[0], *(tc_tensor *)user), tc_mul(tc_rand(TC_SHAPE(N), TC_F32), in[1])));
   return TC_OK;
