@@ -266,39 +266,6 @@ static double second_plans(void *arg, int n) {
   return ok ? (double)made : -1;
 }
 
-// Seconds that planning a GRU's step takes, with its kernels.
-static double planning_of(program *p) {
-  tc_cache_clear();
-  tc_scope s = tc_scope_begin();
-  gru_weights w = gru_begin(p);
-  double start = bench_now();
-  bool ok = gru_step(p, &w);
-  double planned = bench_now();
-  ok = gru_step(p, &w) && ok;
-  double run = bench_now() - planned;
-  gru_end(&w);
-  tc_scope_end(s);
-  return ok ? planned - start - run : -1;
-}
-
-// What planning a scan of 1,000 steps takes, over what planning one step does: the middle of five.
-static double scan_planning(void *arg, int n) {
-  program scan = *(program *)arg, one = scan;
-  double ratio[5];
-  (void)n;
-  scan.n = 1000, scan.scans = true, one.n = 1, one.scans = false;
-  for (int i = 0; i < 5; i++) {
-    double of_one = planning_of(&one), of_scan = planning_of(&scan);
-    if (of_one < 0 || of_scan < 0) return -1;
-    ratio[i] = of_scan / of_one;
-    for (int k = i; k > 0 && ratio[k] < ratio[k - 1]; k--) {
-      double higher = ratio[k - 1];
-      ratio[k - 1] = ratio[k], ratio[k] = higher;
-    }
-  }
-  return ratio[2];
-}
-
 // What planning all lengths takes, over what running them takes.
 static double lengths(void *arg, int n) {
   const program *like = arg;
@@ -356,9 +323,6 @@ void bench_plan(void) {
   program scan = g;
   scan.scans = true;
   measure_first("gru1600_scan", scan);
-  bench_row ratio = {
-      .bench = "plan", .name = "gru1000_scan", .unit = "steps", .n_samples = 1, .run = scan_planning, .arg = &g};
-  bench_measure(&ratio);
   for (int i = 0; i < 3; i++)
     snprintf(name, sizeof name, "recurrence%d", n_units[i]),
         measure_first(name, (program){.n = n_units[i], .step = recurrence, .right = recurrence_right});
