@@ -65,6 +65,27 @@ def linear_relu(program, way):
     assert way == "ref" or last_plan_steps(log) <= 2, log
 
 
+TOUR = """\
+sin(x) + cos(y)
+  as it is               sum 149.5784, 1 run
+  in a region            sum 149.5784, 1 run
+  as a compiled function sum 149.5784, 1 run
+relu(Linear(100, 10)) of 10 rows: 10 x 10, least 0
+an MLP, by a backend that refuses matmul
+  without suppress_errors: a kernel did not compile
+  with it: 1 suppressed, the same bits as without the backend
+ResNet-18 of 2 x 3 x 32 x 32, medians of 3 calls
+  eager TIME ms
+  reduce-overhead TIME ms, TIME times as fast
+  logits agree
+"""
+
+
+def torch_compile_tour(program, way):
+    out, _ = run(program, way, "--small")
+    assert re.sub(r" +\d+\.\d\d (ms|times)", r" TIME \1", out) == TOUR, out
+
+
 def line_fit(program, way):
     out, log = run(program, way)
     training_settles(log, "item")
@@ -103,6 +124,13 @@ def mlp_regression(program, way):
     assert len(losses) == 11 and losses[-1] < losses[0] / 100, out
 
 
+def amp(program, way):
+    out, _ = run(program, way)
+    got = dict(re.findall(r"^(\w+) +loss (\S+),", out, re.M))
+    assert re.findall(r"scale (\S+)", out) == ["1", "1", str(2**24 // 2**5)], out  # five steps left out
+    assert 0.02 < float(got["f32"]) < 0.3 and abs(float(got["bf16"]) - float(got["f32"])) < 0.03, out
+
+
 def existing_code(program, way):
     out, _ = run(program, way)
     # The entropy, again in plain Python.
@@ -117,6 +145,29 @@ def existing_code(program, way):
     added = [line[1:].strip() for line in diff.splitlines() if line.startswith("+")]
     assert len(added) == 3 and all(line in source for line in added), added
     assert source.count("// added") == 3, source
+
+
+def export(program, way):
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        path = f"{folder}/model.tcx"
+        if way != "llvm":  # there is no compiler, or tensors are elsewhere: that is said
+            done = subprocess.run([program, path], env={**os.environ, **WAYS[way]}, capture_output=True, text=True)
+            assert done.returncode == 1 and ("nothing to compile with" if way == "interp" else "is on tc:ref") in done.stderr, done.stderr
+            assert not os.path.exists(path)
+            return
+        out, _ = run(program, way, path)
+    w1 = [[math.sin(16 * i + j) for j in range(16)] for i in range(2)]
+    w2 = [[math.cos(3 * i + j) for j in range(3)] for i in range(16)]
+
+    def chances(x):
+        hidden = [math.tanh(sum(a * w[j] for a, w in zip(x, w1))) for j in range(16)]
+        e = [math.exp(sum(h * w[k] for h, w in zip(hidden, w2))) for k in range(3)]
+        return [v / sum(e) for v in e]
+
+    one, four, error = out.splitlines()
+    assert all(abs(g - w) < 6e-4 for g, w in zip(numbers(one), chances([0.5, -1]))), out
+    assert numbers(four) == [max(range(3), key=chances([2 * i, 2 * i + 1]).__getitem__) for i in range(4)], out
+    assert "batch is 3; the file was made for 1, 4" in error, out
 
 
 def digits(program, way):
@@ -287,11 +338,12 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):
-    _, log = run_in({"TC_VERIFY": "1"}, program, *VERIFY_ARGS.get(name, []))
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        _, log = run_in({"TC_VERIFY": "1"}, program, *(word.format(folder=folder) for word in VERIFY_ARGS.get(name, [])))
     assert "TC_VERIFY" not in log, log[-4000:]
 
 

@@ -49,6 +49,8 @@ INSIDE = {
         "jit": ["target", "kir", "codegen"],
         "autotune": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit"],
         "program": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit", "autotune"],
+        # Above lowering/pipeline, which is "".
+        "export": ["", "target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit", "autotune", "program"],
     },
     # lazy/front is in MAY_USE, since it stands on the public header alone. "" is lazy/lowering.h, the evaluator.
     "lazy": {

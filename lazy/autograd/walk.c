@@ -9,6 +9,7 @@
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
 #include "lazy/sync/sync.h"
+#include "runtime/options.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
@@ -258,6 +259,8 @@ bool tc_walk_settle(tc_walk *w) {
   w->n_asked = 0;
   if (!(w->now = segment_make(w, t->n_node))) return false;
   each(w, hold);
+  if (t->op_status == TC_OK && tc_options_get()->fullgraph && t->n_node > t->n_leaf)
+    t->op_status = tc_trace_may_read(t, w->n_asked ? w->asked[0] : t->n_node - 1, t->op_site);
   if (t->op_status == TC_OK) t->op_status = tc_trace_sync(t, TC_CAUSE_BACKWARD, t->op_site, w->n_asked, w->asked);
   tc_walk_find_asked(w);
   return t->op_status == TC_OK;

@@ -19,8 +19,12 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 
-enum { DEFAULT_LIMIT = 8 };
+enum {
+  DEFAULT_LIMIT = 8,
+  MOST_PASSING = 4  // failures to trace that may pass, until it is given up
+};
 
 typedef struct graph {
   tc_guards guards;
@@ -40,6 +44,7 @@ struct tc_compiled {
   _Atomic bool is_recorded;  // true: it has no graph, and is recorded in each call
   _Atomic bool limit_told;
   _Atomic uint64_t n_calls, n_traced, n_recorded, n_checked;
+  _Atomic int n_passing;  // failures to trace that may pass
   pthread_mutex_t lock;  // of adding graphs, and why
   char why[320];
 };
@@ -236,6 +241,11 @@ static tc_status record_call(const call *k) {
   return st;
 }
 
+static tc_status fail_without_graph(const tc_compiled *c, const char *why, tc_site site) {
+  return tc_fail(TC_ERR_STATE, "compiled_call", site, "%s has no graph, which fullgraph asks for: it has %s", c->name,
+                 why);
+}
+
 // The function is recorded from now on; said once.
 static tc_status give_up(tc_compiled *c, const char *why, tc_site site) {
   char place[160];
@@ -243,9 +253,7 @@ static tc_status give_up(tc_compiled *c, const char *why, tc_site site) {
   bool first = !atomic_exchange(&c->is_recorded, true);
   if (first) snprintf(c->why, sizeof c->why, "%s", why);
   pthread_mutex_unlock(&c->lock);
-  if (c->fullgraph)
-    return tc_fail(TC_ERR_STATE, "compiled_call", site, "%s has no graph, which fullgraph asks for: it has %s", c->name,
-                   why);
+  if (c->fullgraph) return fail_without_graph(c, why, site);
   tc_site_text(c->site, place, sizeof place);
   if (first && tc_log_on(TC_LOG_GUARDS))
     tc_log_line(TC_LOG_GUARDS, "%s, compiled at %s, is recorded in each call: it has %s", c->name,
@@ -270,9 +278,19 @@ static graph *make_graph(const call *k, tc_fragment *f) {
   bool ok = arg && tc_guards_make(t, &facts, &g->guards);
   tc_status st = tc_op_done(t);
   if (ok && st == TC_OK) return g->fragment = f, g;
+  if (g) tc_guards_free(&g->guards);
   tc_free(g);
   if (st == TC_OK) tc_fail(TC_ERR_MEMORY, "compiled_call", k->site, "no room for guards");
   return NULL;
+}
+
+// why: the guard that kept the latest graph from serving the call. "": there was none.
+static void tell_graph(const tc_compiled *c, int n, uint32_t n_records, const char *why) {
+  const char *colon = why[0] ? ": " : "";
+  if (tc_log_on(TC_LOG_GUARDS))
+    tc_log_line(TC_LOG_GUARDS, "%s: traced for graph %d, %u records%s%s", c->name, n, n_records, colon, why);
+  tc_trace *t = tc_profile_is_on() ? tc_trace_mine : NULL;
+  if (t) snprintf(t->graph_note, sizeof t->graph_note, "%s was traced for graph %d%s%.200s", c->name, n, colon, why);
 }
 
 // Adds a graph, which becomes c's. False: there are too many.
@@ -286,9 +304,7 @@ static bool add_graph(tc_compiled *c, graph *g, const miss *m) {
     atomic_store(&c->latest, n);
   }
   pthread_mutex_unlock(&c->lock);
-  if (room && tc_log_on(TC_LOG_GUARDS))
-    tc_log_line(TC_LOG_GUARDS, "%s: traced for graph %d, %u records%s%s", c->name, n, g->fragment->n_node,
-                m->text[0] ? ": " : "", m->text);
+  if (room) tell_graph(c, n, g->fragment->n_node, m->text);
   return room;
 }
 
@@ -310,16 +326,20 @@ static tc_status trace_call(const call *k, miss *m) {
   atomic_fetch_add_explicit(&c->n_traced, 1, memory_order_relaxed);
   TC_TRY(trace_fragment(k, &f, &why));
   if (!f) {
-    tc_status st = give_up(c, why.text, k->site);
+    bool again = why.may_pass && atomic_fetch_add_explicit(&c->n_passing, 1, memory_order_relaxed) + 1 < MOST_PASSING;
+    tc_status st = !again         ? give_up(c, why.text, k->site)
+                   : c->fullgraph ? fail_without_graph(c, why.text, k->site)
+                                  : TC_OK;
     if (st != TC_OK) poison_results(k, st);
     return st;
   }
-  graph *g = uses_number_as_tensor(k, f) ? NULL : make_graph(k, f);
-  if (!g) {
+  if (uses_number_as_tensor(k, f)) {
     tc_fragment_release(f);
     TC_TRY(give_up(c, "a number that it assigns or returns", k->site));
     return record_call(k);
   }
+  graph *g = make_graph(k, f);
+  if (!g) return tc_fragment_release(f), TC_ERR_MEMORY;
   if (!add_graph(c, g, m)) return destroy_graph(g), record_call(k);
   tc_status st = take_call(k, &taken, m);
   if (taken || st != TC_OK) return st;
@@ -352,18 +372,19 @@ static tc_status check_graph(const call *k) {
   tc_no_fragment why;
   char text[512] = "";
   tc_guard_failure failed = {TC_GUARD_HOLDS};
-  atomic_fetch_add_explicit(&k->c->n_checked, 1, memory_order_relaxed);
-  TC_TRY(trace_fragment(k, &f, &why));
   tc_trace *t = tc_op_begin("compiled_call", k->site);
   const tc_node *arg = t->op_status == TC_OK ? take_arguments(t, k) : NULL;
   const graph *g = arg ? find_graph(t, k, &failed) : NULL;
-  if (g && !f)
-    tc_text_append(text, sizeof text, "it has %s now", why.text);
-  else if (g)
-    (void)tc_fragment_same(g->fragment, f, text, sizeof text);
   tc_status st = tc_op_done(t);
+  if (st != TC_OK || !g) return st;
+  atomic_fetch_add_explicit(&k->c->n_checked, 1, memory_order_relaxed);
+  TC_TRY(trace_fragment(k, &f, &why));
+  if (!f)
+    tc_text_append(text, sizeof text, "it has %s now", why.text);
+  else
+    (void)tc_fragment_same(g->fragment, f, text, sizeof text);
   tc_fragment_release(f);
-  if (st != TC_OK || !text[0]) return st;
+  if (!text[0]) return TC_OK;
   return tc_fail(
       TC_ERR_STATE, "compiled_call", k->site,
       "TC_CHECK_COMPILED: what %s reads in C has changed its graph: %s; make that an argument, a number or a static",

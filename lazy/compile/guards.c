@@ -143,8 +143,10 @@ static void tell_context(char *out, size_t bytes, uint64_t now, uint64_t was) {
   else if (other & low)
     tc_text_append(out, bytes, "the default device is %s, was %s", tc_device_name((tc_device)((now & low) >> 1)),
                    tc_device_name((tc_device)((was & low) >> 1)));
+  else if (other >> TC_CONTEXT_OPTIONS)
+    tc_text_append(out, bytes, "the options of a region are others than they were");
   else
-    tc_text_append(out, bytes, "autocast or the options of a region are others than they were");
+    tc_text_append(out, bytes, "autocast is another than it was");
 }
 
 static void tell_failed_operand(const tc_fragment *f, const tc_guard_failure *failed, char *out, size_t bytes) {

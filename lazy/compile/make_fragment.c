@@ -21,7 +21,7 @@ typedef struct maker {
   // per node of the trace
   uint8_t *mark;  // IS_ bits
   uint32_t *seen;  // 1 + its number among what was seen. 0: it was not
-  uint32_t *number;  // in the fragment
+  uint32_t *number;  // in the fragment. TC_NODE_ERR: none yet
   uint32_t *arg_number;  // per arg of the trace: in the fragment. UINT32_MAX: left out
 } maker;
 
@@ -50,7 +50,8 @@ static bool allocate(maker *m) {
   m->f = tc_calloc(1, sizeof *m->f);
   m->mark = tc_calloc(n, 1);
   m->seen = tc_calloc(n, sizeof *m->seen);
-  m->number = tc_calloc(n, sizeof *m->number);
+  m->number = tc_malloc(n * sizeof *m->number);
+  if (m->number) memset(m->number, 0xFF, n * sizeof *m->number);
   m->arg_number = tc_malloc((m->t->n_arg + 1) * sizeof *m->arg_number);
   if (m->arg_number) memset(m->arg_number, 0xFF, (m->t->n_arg + 1) * sizeof *m->arg_number);
   if (m->f) atomic_store_explicit(&m->f->refs, 1, memory_order_relaxed);
@@ -116,9 +117,7 @@ static bool find_escape(const maker *m) {
     }
     if (known) continue;
     uint32_t k = find_assigned(c, h);
-    // one that was made in the body, and assigned there, has no value from before
-    known = k < c->n_assigned && (c->assigned[k].was.buf || c->assigned[k].was.run ||
-                                  (c->assigned[k].was.epoch == t->epoch && c->assigned[k].was.node < c->first_node));
+    known = k < c->n_assigned && tc_was_before(t, c, &c->assigned[k]);
     if (!known) return !break_here(m, "a tensor that outlives it and is no result", n);
   }
   for (uint32_t i = 0; i < c->n_assigned; i++)
@@ -147,6 +146,10 @@ static bool may_hold(const maker *m, tc_tensor h) {
   return s && h.gen && (owner != m->t || s->gen == h.gen);
 }
 
+static bool is_arg(const maker *m, tc_node n) {
+  return m->seen[n] && m->c->seen[m->seen[n] - 1].kind == TC_SEEN_ARG;
+}
+
 static bool add_operand(maker *m, tc_node n) {
   tc_trace *t = m->t;
   const tc_capture *c = m->c;
@@ -154,7 +157,7 @@ static bool add_operand(maker *m, tc_node n) {
   tc_operand *o = &m->f->operand[m->f->n_operand];
   *o = (tc_operand){.shape = r->shape, .type = r->dtype, .device = t->dev[n], .history = tc_history_of(t, n)};
   m->number[n] = m->f->n_operand++;
-  if (m->seen[n] && c->seen[m->seen[n] - 1].kind == TC_SEEN_ARG) {
+  if (is_arg(m, n)) {
     o->kind = TC_OPERAND_ARG, o->arg = c->seen[m->seen[n] - 1].handle.slot;
     return true;
   }
@@ -193,6 +196,7 @@ static bool count_records(maker *m) {
   f->word = tc_malloc((f->n_word + 1) * sizeof f->word[0]);
   f->at = tc_malloc((f->n_node + 1) * 2 * sizeof f->at[0]);
   f->call = tc_malloc((f->n_node + 1) * sizeof f->call[0]);
+  if (t->n_of > m->c->first_node) f->of = tc_calloc(f->n_node + 1, sizeof f->of[0]);
   f->flag = tc_malloc((f->n_node + 1) * 2);
   f->arg = tc_malloc((f->n_arg + 1) * sizeof f->arg[0]);
   f->operand = tc_calloc(n_operand + 1, sizeof f->operand[0]);
@@ -230,15 +234,33 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
     f->assigned_bytes += (uint64_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
   f->at[nth] = *n_word, f->arg_at[nth] = *n_arg;
   f->call[nth] = t->call[n], f->dev[nth] = t->dev[n];
+  if (f->of && n < t->n_of) f->of[nth] = t->of[n];
   f->flag[nth] = (uint8_t)(t->flag[n] & ~(TC_NODE_LIVE | TC_NODE_KEEP | TC_NODE_ASKED));
   *n_word += 2 + r->n_extra, *n_arg += tc_rec_args(r);
   m->number[n] = f->n_operand + nth;
 }
 
+// Operands are numbered by the body alone: arguments first, then others as records read them.
+static bool add_operands(maker *m) {
+  const tc_trace *t = m->t;
+  for (tc_node n = 0; n < t->n_node; n++)
+    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && is_arg(m, n) && !add_operand(m, n)) return false;
+  for (tc_node n = m->c->first_node; n < t->n_node; n++) {
+    const tc_rec *r = tc_rec_of(t, n);
+    if (m->mark[n] != IS_NEEDED) continue;
+    for (int i = 0; i < tc_rec_arity(r); i++) {
+      tc_node in = tc_rec_in(r)[i];
+      if ((m->mark[in] & IS_OPERAND) && m->number[in] == TC_NODE_ERR && !add_operand(m, in)) return false;
+    }
+  }
+  for (tc_node n = 0; n < t->n_node; n++)  // results that are operands
+    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && m->number[n] == TC_NODE_ERR && !add_operand(m, n)) return false;
+  return true;
+}
+
 static bool add_records(maker *m) {
   uint32_t n_word = 0, n_arg = 0, nth = 0;
-  for (tc_node n = 0; n < m->t->n_node; n++)
-    if (m->mark[n] == (IS_NEEDED | IS_OPERAND) && !add_operand(m, n)) return false;
+  if (!add_operands(m)) return false;
   for (tc_node n = m->c->first_node; n < m->t->n_node; n++)
     if (m->mark[n] == IS_NEEDED) add_record(m, n, nth++, &n_word, &n_arg);
   for (uint32_t i = 0; i < m->t->n_param_node; i++) {
@@ -272,7 +294,7 @@ static bool add_assigns(maker *m) {
   for (uint32_t i = 0; i < c->n_assigned; i++) {
     tc_tensor h = c->assigned[i].handle;
     const tc_slot *s = find_alive(m->t, h);
-    if (!s) continue;  // made and ended in the body
+    if (!s || !tc_was_before(m->t, c, &c->assigned[i])) continue;  // made in the body
     tc_fragment_assign *a = &f->assign[f->n_assign];
     *a = (tc_fragment_assign){.arg = -1, .node = m->number[s->node]};
     for (int k = 0; k < m->n_arg && a->arg < 0; k++)
@@ -334,6 +356,6 @@ void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *st
   *f = ok ? m.f : NULL;
   tc_free(m.mark), tc_free(m.seen), tc_free(m.number), tc_free(m.arg_number);
   if (ok) return;
-  if (!c->why) c->why = "no memory for its graph", c->by = t->op, c->where = t->op_site;
+  if (!c->why) c->why = "no memory for its graph", c->by = t->op, c->where = t->op_site, c->may_pass = true;
   tc_fragment_free(m.f);
 }

@@ -15,6 +15,9 @@ typedef tc_status (*tc_body)(void *user, const tc_tensor *in, int n_in, tc_tenso
 // Why a body has no fragment.
 typedef struct tc_no_fragment {
   char text[320];  // "a sync point (item at model.c:12)"
+  // true: it may have one the next time: memory was short, the trace was long, or another thread
+  // read one of its tensors
+  bool may_pass;
 } tc_no_fragment;
 
 // name: of the call that traces, static. pre: no op is open. The body sees a parameter among in as

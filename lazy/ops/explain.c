@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tc/tc.h>
 
+#include "lazy/sync/graph_backend.h"
 #include "runtime/profile.h"
 #include "runtime/sync_watch.h"
 

@@ -5,6 +5,7 @@
 
 #include "lazy/lowering.h"
 #include "lazy/trace/body.h"
+#include "lazy/sync/graph_backend.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
@@ -209,7 +210,7 @@ tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
 
 tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
   TC_TRY(tc_plan_create(t, n_rec_words, n_word, hash, out));
-  tc_status st = tc_lowering.lower(*out);
+  tc_status st = tc_backend_make(*out, t);
   if (st != TC_OK) return tc_plan_release(*out), *out = NULL, st;
   tc_plan_count_bytes(*out);
   return TC_OK;
@@ -222,12 +223,17 @@ static _Atomic uint64_t set_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {
   uint64_t set = atomic_load_explicit(&set_budget, memory_order_relaxed);
-  return set == UINT64_MAX ? (uint64_t)tc_options_get()->memory_budget : set;
+  const tc_options *o = tc_options_get();
+  return set == UINT64_MAX || o->has_budget ? (uint64_t)o->memory_budget : set;
+}
+
+void tc_plan_set_budget(uint64_t bytes) {
+  atomic_store_explicit(&set_budget, bytes, memory_order_relaxed);
 }
 
 tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
   if (!tc_enter("set_memory_budget", site)) return TC_ERR_STATE;
-  atomic_store_explicit(&set_budget, bytes, memory_order_relaxed);
+  tc_plan_set_budget(bytes);
   tc_leave();
   return TC_OK;
 }

@@ -110,11 +110,17 @@ static void keep_plan(tc_plan *p) {
   drop_evicted(gone);
 }
 
+// A mode asks that the plan stays.
+static void pin_plan(tc_plan *p) {
+  if (TC_UNLIKELY(tc_options_get()->pin_plans)) atomic_store_explicit(&p->entry.pinned, true, memory_order_relaxed);
+}
+
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit,
                       uint64_t *compile_ticks) {
   *hit = true;
   if ((*out = tc_latest_find(t, n_word)) != NULL) {
     log_hit(count_use(*out));
+    pin_plan(*out);
     return TC_OK;
   }
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
@@ -128,7 +134,10 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
     tc_watch_end(&watch);
     TC_TRY(st);
     *compile_ticks += tc_ticks_between(start, tc_ticks());
+    pin_plan(*out);
     keep_plan(*out);
+  } else {
+    pin_plan(*out);
   }
   tc_latest_add(t, *out);
   return TC_OK;

@@ -264,6 +264,7 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
     const char *region = tc_region_path();
     r.site = tc_profile_site(rec->site), r.cause = tc_profile_word(rec->cause), r.tier = tc_profile_word(rec->tier);
     r.region = *region ? tc_profile_text(region, strlen(region)) : 0, r.note = tc_profile_word(rec->gpu_note);
+    if (x->note && !r.note) r.note = tc_profile_text(x->note, strlen(x->note));
     r.stack = tc_profile_stack(frame, n_frame);
     // A sync that was begun for another file has no plan in this one.
     uint64_t known = p ? atomic_load_explicit(&p->profiled, memory_order_relaxed) : 0;

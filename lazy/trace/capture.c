@@ -10,8 +10,14 @@ void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site wher
     if (!c->why) c->why = why, c->by = by, c->where = where;
 }
 
+void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where) {
+  for (tc_capture *c = t->capture; c; c = c->outer)
+    if (!c->why) c->may_pass = true;
+  tc_capture_break(t, why, by, where);
+}
+
 static void break_without_memory(tc_trace *t) {
-  tc_capture_break(t, "no memory for notes of its graph", t->op, t->op_site);
+  tc_capture_break_for_now(t, "no memory for notes of its graph", t->op, t->op_site);
 }
 
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle) {
@@ -108,11 +114,18 @@ tc_trace_mark tc_trace_mark_now(const tc_trace *t) {
 }
 
 void tc_capture_begin(tc_trace *t, tc_capture *c) {
-  *c = (tc_capture){.outer = t->capture, .was = tc_trace_mark_now(t), .first_node = t->n_node};
+  *c = (tc_capture){.outer = t->capture,
+                    .was = tc_trace_mark_now(t),
+                    .first_node = t->n_node,
+                    .n_autocast = t->autocast.n,
+                    .context = t->context};
+  t->autocast.casts.epoch = 0;  // the body has casts of its own
   t->capture = c;
 }
 
 void tc_capture_end(tc_trace *t, tc_capture *c) {
+  if (t->autocast.n != c->n_autocast || t->context != c->context)
+    tc_capture_break(t, "an autocast that it begins or ends alone", "autocast", t->op_site);
   t->capture = c->outer;
 }
 

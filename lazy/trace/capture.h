@@ -67,6 +67,8 @@ typedef struct tc_capture {
   struct tc_capture *outer;  // of a body that calls this one. NULL: none
   tc_trace_mark was;  // before the body and its stand-ins
   tc_node first_node;  // of the body; stand-ins for arguments stand before
+  uint32_t n_autocast;  // open tc_autocast_begin before the body
+  uint64_t context;  // of the trace before the body
   tc_seen *seen;
   uint32_t n_seen, cap_seen;
   tc_assigned *assigned;
@@ -80,7 +82,13 @@ typedef struct tc_capture {
   // Why the body has no graph, and where that is known. NULL: it may have one
   const char *why, *by;  // by: the op, or the cause of the sync
   tc_site where;
+  bool may_pass;  // true: that was for want of memory, or a sync that the body did not ask for
 } tc_capture;
+
+// Whether an assigned tensor was there before the body.
+static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const tc_assigned *a) {
+  return a->was.buf || a->was.run || a->was.epoch != t->epoch || a->was.node < c->first_node;
+}
 
 // The notes. pre: t has a capture.
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
@@ -90,6 +98,8 @@ void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
 void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
+// The same for what may pass: another trial may go well.
+void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
 // The same by this thread, which has no op open and may have no capture.
 void tc_capture_break_mine(const char *why, const char *by, tc_site where);
 // A step of which the trace has the numbers at arg[0] .. arg[n_arg - 1]. Takes over the note.

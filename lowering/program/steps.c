@@ -82,12 +82,14 @@ static bool add_check(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Whether the reference kernel can split its result into shares (kernels/ref/share.h). On tc:ref
-// rows run whole: others are compared with it.
+bool tc_step_splits(tc_op op, int64_t count) {
+  return count > 0 && (tc_op_kind_of(op) == TC_KIND_SCAN || tc_op_kind_of(op) == TC_KIND_INDEX || op == TC_OP_CAT ||
+                       op == TC_OP_WRITE_SLICE);
+}
+
+// On tc:ref rows run whole: others are compared with it.
 static bool is_shared(const tc_gnode *x) {
-  if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
-  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT ||
-         x->op == TC_OP_WRITE_SLICE;
+  return tc_device_generates(x->dev) && tc_step_splits(x->op, x->shape->count);
 }
 
 // A device without generated code runs control flow, too; results are copied by rows, but on a GPU.

@@ -142,6 +142,7 @@ static void fail_each(void) {
     EXPECT_OK(tc_item_f32(y, &want));
     EXPECT_OK(tc_compiled_call(c, in, 1, &y, 1));
     EXPECT_OK(tc_item_f32(y, &got));
+    EXPECT(tc_compiled_stats(c).n_graphs == 1, "allocation %ld: %s", n, tc_compiled_stats(c).why_recorded);
     EXPECT(got == want, "allocation %ld: %g, should be %g", n, (double)got, (double)want);
     tc_compiled_destroy(c);
     end_model(&m);

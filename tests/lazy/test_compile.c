@@ -2,9 +2,12 @@
 // again, and what is refused.
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <tc/nn.h>
+#include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
 #define EXPECT_SAME(a, b, n) cr_expect_eq(memcmp((a), (b), (n) * sizeof *(a)), 0, "%s and %s differ", #a, #b)
@@ -23,7 +26,7 @@ static tc_tensor vector(float first) {
   return tc_from_host(v, TC_SHAPE(N), TC_F32);
 }
 
-static void read(tc_tensor t, float *out, size_t n) {
+static void read_out(tc_tensor t, float *out, size_t n) {
   OK(tc_to_host(t, out, n * sizeof *out));
 }
 
@@ -71,9 +74,9 @@ Test(compile, later_calls_do_not_run_the_function) {
   float want[N], got[N];
   for (int i = 0; i < 3; i++) {
     tc_tensor in[] = {i % 2 ? b : a, i % 2 ? a : b};
-    read(tc_exp(tc_sub(in[0], in[1])), want, N);
+    read_out(tc_exp(tc_sub(in[0], in[1])), want, N);
     OK(tc_compiled_call(c, in, 2, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     EXPECT_SAME(got, want, N);
   }
   cr_expect_eq(n_runs, 1);
@@ -89,7 +92,7 @@ Test(compile, a_graph_that_ran_before_needs_no_plan) {
   for (int i = 0; i < 4; i++) {
     tc_scope s = tc_scope_begin();
     OK(tc_compiled_call(c, in, 2, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     tc_scope_end(s);
     if (i == 1) misses = tc_cache_stats().plan_misses;
   }
@@ -151,10 +154,10 @@ Test(compile, bodies_of_all_kinds_compute_what_is_recorded) {
       tc_seed(seed + 10u * (uint32_t)call);
       OK(chosen_ops(&body, in, 2, out, 3));
       tc_rng_state after = tc_get_rng_state();
-      for (int i = 0; i < 3; i++) read(out[i], want[i], 16);
+      for (int i = 0; i < 3; i++) read_out(out[i], want[i], 16);
       tc_seed(seed + 10u * (uint32_t)call);
       OK(tc_compiled_call(c, in, 2, out, 3));
-      for (int i = 0; i < 3; i++) read(out[i], got[i], 16);
+      for (int i = 0; i < 3; i++) read_out(out[i], got[i], 16);
       EXPECT_SAME(got[0], want[0], 3 * 16);
       cr_expect_eq(tc_get_rng_state().counter, after.counter);
     }
@@ -224,7 +227,7 @@ static void train_steps(int rule, bool compiled, float *losses, float *params) {
   }
   if (c) expect_stats(c, 1, 19, 1, 0);
   const size_t sizes[] = {32, 8, 16, 2};
-  for (int i = 0; i < 4; params += sizes[i++]) read(m.p[i], params, sizes[i]);
+  for (int i = 0; i < 4; params += sizes[i++]) read_out(m.p[i], params, sizes[i]);
   tc_compiled_destroy(c);
   end_model(&m);
 }
@@ -235,6 +238,62 @@ Test(compile, a_training_step_does_what_is_recorded_over_20_steps) {
     train_steps(rule, false, want, want + 20);
     train_steps(rule, true, got, got + 20);
     EXPECT_SAME(got, want, 20 + 58);
+  }
+}
+
+// Words of a large embedding, batch norm with its statistics, clipped gradients, bf16 in the middle.
+typedef struct network {
+  tc_nn_params *p;
+  tc_optimizer *opt;
+} network;
+
+static tc_status train_network(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const network *m = user;
+  (void)n_in, (void)n_out;
+  tc_tensor x = tc_reshape(tc_nn_embedding(m->p, "words", in[0]), TC_SHAPE(6, 4));
+  x = tc_nn_dropout(m->p, tc_relu(tc_nn_batch_norm(m->p, "norm", x, 0.1, 1e-5)), 0.1);
+  x = tc_cast(tc_nn_linear(m->p, "out", tc_cast(x, TC_F32)), TC_BF16);
+  out[0] = tc_mean(tc_square(tc_cast(x, TC_F32)), TC_ALL, false);
+  tc_status st = tc_backward(out[0]);
+  out[1] = tc_clip_grad_norm(tc_nn_tensors(m->p), tc_nn_count(m->p), 0.05);
+  if (st == TC_OK) st = tc_optimizer_step(m->opt);
+  return st == TC_OK ? tc_zero_grad(m->opt) : st;
+}
+
+static void train_network_steps(bool adam, bool compiled, float *out) {
+  tc_seed(3);
+  network m = {tc_nn_params_create(), NULL};
+  OK(tc_nn_add_embedding(m.p, "words", 5000, 4));
+  OK(tc_nn_add_batch_norm(m.p, "norm", 4));
+  OK(tc_nn_add_linear(m.p, "out", 4, 3, true));
+  const tc_tensor *params = tc_nn_tensors(m.p);
+  int n = tc_nn_count(m.p);
+  m.opt = adam ? tc_adamw(params, n, (tc_adam_options){.lr = 0.01}) : tc_sgd(params, n, (tc_sgd_options){.lr = 0.5});
+  tc_compiled *c = compiled ? tc_compile(train_network, &m, NULL) : NULL;
+  for (int i = 0; i < 6; i++) {
+    tc_scope s = tc_scope_begin();
+    int64_t ids[6];
+    for (int k = 0; k < 6; k++) ids[k] = (k * 7 + i * 11) % 40 + 100 * (k % 3);
+    tc_tensor in = tc_from_host(ids, TC_SHAPE(2, 3), TC_I64), y[2];
+    OK(c ? tc_compiled_call(c, &in, 1, y, 2) : train_network(&m, &in, 1, y, 2));
+    OK(tc_item_f32(y[0], &out[2 * i]));
+    OK(tc_item_f32(y[1], &out[2 * i + 1]));
+    tc_scope_end(s);
+  }
+  read_out(tc_sum(tc_square(tc_nn_get(m.p, "words.weight")), TC_AXES(0), false), out + 12, 4);
+  read_out(tc_nn_get(m.p, "norm.running_var"), out + 16, 4);
+  if (c) expect_stats(c, 1, 5, 1, 0);
+  tc_compiled_destroy(c);
+  tc_optimizer_destroy(m.opt);
+  tc_nn_params_destroy(m.p);
+}
+
+Test(compile, embeddings_batch_norm_and_clipping_train_as_recorded) {
+  for (int adam = 0; adam < 2; adam++) {
+    float want[20], got[20];
+    train_network_steps(adam, false, want);
+    train_network_steps(adam, true, got);
+    EXPECT_SAME(got, want, 20);
   }
 }
 
@@ -254,17 +313,84 @@ Test(compile, gradients_go_through_a_call_and_accumulate) {
     OK(forward(&m, &x, 1, &out, 1));
     OK(tc_backward(out));
   }
-  read(tc_grad(m.p[0]), want, 32);
+  read_out(tc_grad(m.p[0]), want, 32);
   OK(tc_zero_grad(m.opt));
   for (int i = 0; i < 2; i++) {
     OK(tc_compiled_call(c, &x, 1, &out, 1));
     OK(tc_backward(out));
   }
-  read(tc_grad(m.p[0]), got, 32);
+  read_out(tc_grad(m.p[0]), got, 32);
   EXPECT_SAME(got, want, 32);
   expect_stats(c, 1, 1, 1, 0);
   tc_compiled_destroy(c);
   end_model(&m);
+}
+
+// The gradient of a gradient: x is made a parameter in the function, and ends there.
+static tc_status fits_slope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  tc_tensor w = *(tc_tensor *)user, x = tc_param(in[0]), slope;
+  (void)n_in, (void)n_out;
+  tc_tensor y = tc_sum(tc_sin(tc_mul(x, w)), TC_ALL, false);
+  tc_status st = tc_grads_of(y, &x, 1, &slope, TC_CREATE_GRAPH);
+  out[0] = tc_mean(tc_square(tc_sub(slope, 0.5)), TC_ALL, false);
+  if (st == TC_OK) st = tc_backward(out[0]);
+  tc_release(x);
+  return st;
+}
+
+static tc_status keeps_its_parameter(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_tensor *kept = user;
+  *kept = tc_param(in[0]);
+  out[0] = tc_exp(*kept);
+  return TC_OK;
+}
+
+Test(compile, gradients_of_gradients_and_parameters_of_the_function) {
+  tc_tensor w = tc_param(vector(0.25f)), w2 = tc_param(vector(0.25f)), kept = {0, 0}, out;
+  float want[4][N], got[4][N];
+  tc_compiled *c = tc_compile(fits_slope, &w, NULL), *d = tc_compile(keeps_its_parameter, &kept, NULL);
+  for (int i = 0; i < 4; i++) {
+    tc_tensor x = vector((float)i);
+    OK(fits_slope(&w2, &x, 1, &out, 1));
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(tc_grad(w2), want[i], N), read_out(tc_grad(w), got[i], N);
+    if (i % 2) OK(tc_zero_grad_of(2, (tc_tensor[]){w, w2}));
+  }
+  EXPECT_SAME(got[0], want[0], 4 * N);
+  expect_stats(c, 2, 2, 2, 0);
+  tc_tensor x = vector(1);
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    cr_expect(tc_is_valid(kept));
+    tc_release(kept);
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "a tensor that outlives it"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+  tc_release(w), tc_release(w2);
+}
+
+// Borrowed memory that the function assigns is written when its value is needed.
+static tc_status counts_up(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_mul(in[0], *(tc_tensor *)user);
+  tc_status st = tc_assign(in[0], tc_add(in[0], 1.0));
+  return st == TC_OK ? tc_assign(*(tc_tensor *)user, tc_mul(*(tc_tensor *)user, 2.0)) : st;
+}
+
+Test(compile, memory_of_the_callers_is_assigned) {
+  float a[4] = {1, 2, 3, 4}, b[4] = {1, 1, 2, 2};
+  tc_tensor x = tc_borrow(a, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL),
+            w = tc_borrow(b, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL), out;
+  tc_compiled *c = tc_compile(counts_up, &w, NULL);
+  for (int i = 0; i < 4; i++) {
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    OK(tc_sync(NULL));
+    cr_expect_eq(a[3], (float)(5 + i), "%g", (double)a[3]);
+    cr_expect_eq(b[3], (float)(4 << i), "%g", (double)b[3]);
+  }
+  expect_stats(c, 1, 3, 1, 0);
+  tc_compiled_destroy(c);
 }
 
 Test(compile, an_optimizer_may_end_before_its_compiled_step) {
@@ -340,21 +466,21 @@ Test(compile, numbers_vary_without_another_graph_and_statics_do_not) {
   for (int i = 0; i < 4; i++) {
     cfg.unused = i;
     double number = 1.5 * i - 1;
-    read(tc_mul(tc_mul(x, number), number), want, N);
+    read_out(tc_mul(tc_mul(x, number), number), want, N);
     OK(tc_compiled_call_with(c, &x, 1, &number, 1, &out, 1));
-    read(out, got, N);
+    read_out(out, got, N);
     EXPECT_SAME(got, want, N);
   }
   expect_stats(c, 1, 3, 1, 0);
   expect_line("scaled: traced for graph 0, 2 records");
   cfg.power = 3;
   OK(tc_compiled_call_with(c, &x, 1, (double[]){2}, 1, &out, 1));
-  read(out, got, N);
+  read_out(out, got, N);
   cr_expect_eq(got[0], 8);
   expect_line("graph 1, 3 records: static 0, power holds other bytes");
   cfg.power = 2;
   OK(tc_compiled_call_with(c, &x, 1, (double[]){2}, 1, &out, 1));
-  read(out, got, N);
+  read_out(out, got, N);
   cr_expect_eq(got[0], 4);
   expect_stats(c, 2, 4, 2, 0);
   tc_compiled_destroy(c);
@@ -440,11 +566,32 @@ Test(compile, whether_a_parameter_has_a_gradient_is_a_guard) {
   for (int i = 0; i < 4; i++) OK(tc_compiled_call(c, &x, 1, &out, 1));
   expect_line("a parameter has a gradient, had none");
   expect_stats(c, 2, 2, 2, 0);
-  read(tc_grad(w), got, N);
-  read(tc_mul(x, 4.0), want, N);
+  read_out(tc_grad(w), got, N);
+  read_out(tc_mul(x, 4.0), want, N);
   EXPECT_SAME(got, want, N);
   tc_compiled_destroy(c);
   tc_release(w);
+}
+
+Test(compile, a_profile_tells_which_guard_failed_before_a_new_plan) {
+  static char bytes[1 << 16];
+  char file[] = "/tmp/tc-compiled-XXXXXX";
+  close(mkstemp(file));
+  tc_compiled *c = tc_compile(two_ops, NULL, &(tc_compile_options){.name = "two_ops"});
+  OK(tc_profile_start(file));
+  for (int n = 2; n < 4; n++) {
+    tc_tensor x = tc_ones(TC_SHAPE(n), TC_F32), out;
+    float got[4];
+    OK(tc_compiled_call(c, (tc_tensor[]){x, x}, 2, &out, 1));
+    read_out(out, got, (size_t)n);
+  }
+  OK(tc_profile_stop());
+  FILE *f = fopen(file, "r");
+  size_t n = fread(bytes, 1, sizeof bytes, f);
+  fclose(f), remove(file);
+  const char words[] = "two_ops was traced for graph 1: argument 0 is f32[3], was f32[2]";
+  cr_expect(memmem(bytes, n, words, strlen(words)));
+  tc_compiled_destroy(c);
 }
 
 Test(compile, beyond_the_limit_calls_are_recorded) {
@@ -456,8 +603,8 @@ Test(compile, beyond_the_limit_calls_are_recorded) {
     tc_tensor x = tc_full(TC_SHAPE(n), 1.0, TC_F32);
     float got[4], want[4];
     OK(tc_compiled_call(c, (tc_tensor[]){x, x}, 2, &out, 1));
-    read(out, got, (size_t)n);
-    read(tc_ones(TC_SHAPE(n), TC_F32), want, (size_t)n);
+    read_out(out, got, (size_t)n);
+    read_out(tc_ones(TC_SHAPE(n), TC_F32), want, (size_t)n);
     EXPECT_SAME(got, want, (size_t)n);
     if (n == 1) OK(tc_compiled_call(full, (tc_tensor[]){x, x}, 2, &out, 1));
     if (n == 2)
@@ -489,8 +636,8 @@ Test(compile, a_function_with_a_sync_point_is_recorded_each_time) {
   float got[N], want[N];
   for (int i = 0; i < 4; i++) {
     OK(tc_compiled_call(c, i % 2 ? &x : &y, 1, &out, 1));
-    read(out, got, N);
-    read(i % 2 ? tc_neg(x) : tc_exp(y), want, N);
+    read_out(out, got, N);
+    read_out(i % 2 ? tc_neg(x) : tc_exp(y), want, N);
     EXPECT_SAME(got, want, N);
   }
   cr_expect_eq(n_runs, 4);
@@ -525,6 +672,38 @@ Test(compile, a_function_that_sets_a_learning_rate_is_recorded) {
   cr_expect(strstr(tc_compiled_stats(c).why_recorded, "a learning rate that it sets (set_lr at"));
   tc_compiled_destroy(c);
   end_model(&m[0]), end_model(&m[1]);
+}
+
+static tc_status leaves_grads_off(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_no_grad_begin();
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+static tc_status seeds(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_seed(12);
+  out[0] = tc_add(in[0], tc_rand(TC_SHAPE(N), TC_F32));
+  return TC_OK;
+}
+
+Test(compile, a_function_that_changes_the_threads_state_is_recorded) {
+  tc_tensor x = vector(1), out;
+  float first[N], second[N];
+  tc_compiled *c = tc_compile(seeds, NULL, NULL), *d = tc_compile(leaves_grads_off, NULL, NULL);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, first, N);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, second, N);
+  EXPECT_SAME(first, second, N);
+  cr_expect(strstr(tc_compiled_stats(c).why_recorded, "a random state that it sets"));
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    tc_no_grad_end();
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "tc_no_grad_begin"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
 }
 
 // ---- what the function reads in C ----
@@ -613,6 +792,31 @@ Test(compile, wrong_use_is_an_error_that_says_what) {
   tc_compiled_destroy(c), tc_compiled_destroy(d);
 }
 
+static tc_status differentiates_root(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_sum(tc_sqrt(tc_mul(*(tc_tensor *)user, in[0])), TC_ALL, false);
+  return tc_backward(out[0]);
+}
+
+Test(compile, an_anomaly_names_the_gradients_op_in_each_call) {
+  setenv("TC_ANOMALY", "1", 1);
+  tc_tensor w = tc_param(vector(1)), out;
+  tc_compiled *c = tc_compile(differentiates_root, &w, NULL);
+  for (int i = 0; i < 3; i++) {
+    tc_tensor x = tc_full(TC_SHAPE(N), i == 1 ? 1.0 : 0.0, TC_F32);
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    tc_tensor g = tc_grad(w);
+    if (i == 1)
+      OK(tc_eval(1, &g));
+    else
+      EXPECT_FAILS(tc_eval(1, &g), TC_ERR_ANOMALY, "a part of the gradient of sqrt at");
+    OK(tc_zero_grad_of(1, &w));
+  }
+  expect_stats(c, 1, 2, 1, 0);
+  tc_compiled_destroy(c);
+  tc_release(w);
+}
+
 // ---- lives ----
 
 Test(compile, results_belong_to_the_callers_scope_and_found_tensors_to_the_graph) {
@@ -631,8 +835,8 @@ Test(compile, results_belong_to_the_callers_scope_and_found_tensors_to_the_graph
   tc_release(w);
   OK(tc_compiled_call(c, &x, 1, &out, 1));  // of the first w, which the graph holds
   float got[N], want[N];
-  read(out, got, N);
-  read(tc_add(x, 51.0), want, N);
+  read_out(out, got, N);
+  read_out(tc_add(x, 51.0), want, N);
   EXPECT_SAME(got, want, N);
   tc_compiled_destroy(c);
 }
