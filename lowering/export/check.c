@@ -148,7 +148,7 @@ static bool is_row(const checker *c, const tc_tcx_step *s) {
   if (n == 0 || n > TC_REF_MAX_IN + 1 || s->value > c->s->row_value.n || n > c->s->row_value.n - s->value ||
       s->attr > c->s->row_attr.n || s->n_attr > c->s->row_attr.n - s->attr)
     return false;
-  if (s->kind == TC_STEP_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
+  if (s->kind == TC_TCX_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
   for (uint32_t i = 0; i < n; i++) {  // of values the result's entry comes first, of bindings last
     const tc_tcx_row_value *v = &x->row_values[c->s->row_value.first + s->value + (i + 1) % n];
     uint64_t bytes = bytes_of(v->type, v->rank, v->dim);
@@ -173,7 +173,7 @@ static bool is_check(const checker *c, const tc_tcx_step *s) {
 // and constants that are made.
 static bool is_preparing(const checker *c, const tc_tcx_step *s) {
   uint32_t first = c->p->leaf.n + c->p->out.n;
-  if (s->kind != TC_STEP_KERNEL) return false;
+  if (s->kind != TC_TCX_KERNEL) return false;
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < s->n_binding; i++) {
       uint32_t storage = c->x->bindings[c->s->binding.first + s->first_binding + i];
@@ -193,12 +193,12 @@ static bool is_step(const checker *c, const tc_tcx_step *s) {
       !is_text_or_none(x, s->op))
     return false;
   switch (s->kind) {
-    case TC_STEP_KERNEL:
+    case TC_TCX_KERNEL:
       return s->kernel < x->n_kernels && s->n_binding == x->kernels[s->kernel].n_buf &&
              s->n_num >= x->kernels[s->kernel].n_num;
-    case TC_STEP_ROW:
-    case TC_STEP_ZERO: return is_row(c, s);
-    case TC_STEP_CHECK: return is_check(c, s);
+    case TC_TCX_ROW:
+    case TC_TCX_ZERO: return is_row(c, s);
+    case TC_TCX_CHECK: return is_check(c, s);
     default: return false;
   }
 }
@@ -226,7 +226,7 @@ static tc_status check_plan(checker *c) {
   const tc_tcx_plan *p = c->p;
   bool inside = is_inside(p->leaf, x->n_leaves) && is_inside(p->result, x->n_results) &&
                 is_inside(p->out, x->n_byte_counts) && is_inside(p->constant, x->n_byte_counts) &&
-                is_inside(p->arg, x->n_words) && is_inside(p->draw, x->n_places) && are_lists_inside(x, &p->run) &&
+                is_inside(p->arg, x->n_words) && is_inside(p->draw, x->n_draws) && are_lists_inside(x, &p->run) &&
                 are_lists_inside(x, &p->prepare) && p->result.n == x->n_outputs &&
                 (uint64_t)p->leaf.n + p->out.n + p->constant.n < ARENA_BIT && p->prepare.allocation.n == 0;
   if (!inside) return bad("plan", (uint32_t)(p - x->plans));
@@ -239,7 +239,7 @@ static tc_status check_plan(checker *c) {
   for (uint32_t i = 0; i < p->result.n; i++)
     if (!is_result(c, i)) return bad("result", i);
   for (uint32_t i = 0; i < p->draw.n; i++)
-    if (p->arg.n < 2 || x->places[p->draw.first + i] > p->arg.n - 2) return bad("random op", i);
+    if (x->draws[p->draw.first + i].arg == 0 || x->draws[p->draw.first + i].arg >= p->arg.n) return bad("random op", i);
   if (!(c->made = tc_calloc(p->constant.n + 1, sizeof *c->made))) return TC_FAIL(TC_ERR_MEMORY, "no room for a check");
   c->s = &p->prepare;
   tc_status st = check_steps(c, true);

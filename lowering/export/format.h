@@ -77,6 +77,9 @@ typedef struct tc_tcx_result {
   uint32_t number;
 } tc_tcx_result;
 
+// Kinds of steps: those of tc_step_kind that a file has, by numbers of its own.
+enum { TC_TCX_KERNEL, TC_TCX_ROW, TC_TCX_ZERO, TC_TCX_CHECK, TC_TCX_N_KINDS };
+
 typedef struct tc_tcx_step {
   uint8_t kind, is_matmul, zero[2];
   uint32_t op;  // ROW, ZERO, CHECK: the op's name
@@ -117,13 +120,20 @@ typedef struct tc_tcx_steps {
   uint64_t arena_bytes;
 } tc_tcx_steps;
 
+// A random counter, the seed before it: the thread's, and so many more.
+typedef struct tc_tcx_draw {
+  uint32_t arg, zero;
+  uint64_t more;
+} tc_tcx_draw;
+
 // Plan c * n_targets + t is that of combination c for target t.
 typedef struct tc_tcx_plan {
   tc_tcx_range leaf, result;
   tc_tcx_range out;  // in `byte_counts`, per output of the plan
   tc_tcx_range constant;  // in `byte_counts`, per constant that is made at the first run
   tc_tcx_range arg;  // in `words`
-  tc_tcx_range draw;  // in `places`, per random op: its seed among the args, behind which is the counter
+  tc_tcx_range draw;  // random counters among the args
+  uint64_t n_draw;  // by how many a run advances its thread's counter
   tc_tcx_steps run, prepare;
 } tc_tcx_plan;
 
@@ -148,7 +158,7 @@ typedef struct tc_tcx_plan {
   ROW(extents, int64_t) \
   ROW(byte_counts, uint64_t) \
   ROW(words, uint64_t) \
-  ROW(places, uint32_t) \
+  ROW(draws, tc_tcx_draw) \
   ROW(code, uint8_t)
 
 enum {

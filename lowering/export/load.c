@@ -143,11 +143,16 @@ static tc_status find_kernel(tc_program_file *p, uint32_t number, tc_kernel **ou
   return *out = p->kernel[number], TC_OK;
 }
 
+static const uint8_t kinds[TC_TCX_N_KINDS] = {[TC_TCX_KERNEL] = TC_STEP_KERNEL,
+                                              [TC_TCX_ROW] = TC_STEP_ROW,
+                                              [TC_TCX_ZERO] = TC_STEP_ZERO,
+                                              [TC_TCX_CHECK] = TC_STEP_CHECK};
+
 static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_t i, tc_program *q) {
   tc_step *s = &q->step[i];
   uint32_t op = 0;
   if (from->op != TC_TCX_NONE) (void)tc_tcx_op(p->x->strings + from->op, &op);
-  *s = (tc_step){.kind = from->kind,
+  *s = (tc_step){.kind = kinds[from->kind],
                  .op = (tc_op)op,
                  .first_binding = from->first_binding,
                  .n_binding = from->n_binding,
@@ -162,10 +167,10 @@ static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_
                  .writes = from->writes,
                  .bytes = from->bytes,
                  .same = from->same};
-  if (from->kind == TC_STEP_KERNEL) {
+  if (from->kind == TC_TCX_KERNEL) {
     TC_TRY(find_kernel(p, from->kernel, &s->kernel));
     q->scratch_bytes = TC_MAX_OF(q->scratch_bytes, s->kernel->scratch_bytes);
-  } else if (from->kind != TC_STEP_CHECK) {
+  } else if (from->kind != TC_TCX_CHECK) {
     s->row.value = from->value, s->row.attr = from->attr;
   }
   return TC_OK;

@@ -128,6 +128,11 @@ static uint32_t renumber(const tc_plan *plan, const tc_program *p, bool stored, 
   return storage < first_constant ? storage + p->n_cached : storage - plan->n_out;
 }
 
+static const uint8_t kinds[] = {[TC_STEP_KERNEL] = TC_TCX_KERNEL,
+                                [TC_STEP_ROW] = TC_TCX_ROW,
+                                [TC_STEP_ZERO] = TC_TCX_ZERO,
+                                [TC_STEP_CHECK] = TC_TCX_CHECK};
+
 static bool is_row(const tc_step *s) {
   return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO;
 }
@@ -147,7 +152,7 @@ static void add_step(const tc_recorded *r, const tc_program *p, uint32_t i, uint
   char place[160] = "";
   const tc_call *call = !is_kernel && s->node < r->plan->n_node ? &r->call[s->node] : NULL;
   if (call) tc_site_text(call->site, place, sizeof place);
-  const tc_tcx_step x = {.kind = s->kind,
+  const tc_tcx_step x = {.kind = kinds[s->kind],
                          .is_matmul = s->is_matmul,
                          .op = is_kernel ? TC_TCX_NONE : tc_tcx_add_text(w, tc_op_names[s->op]),
                          .kernel = is_kernel ? kernel : TC_TCX_NONE,
@@ -239,7 +244,10 @@ static void add_rest(const tc_recorded *r, const tc_program *p, bool stored, int
   for (int i = 0; i < n_results; i++)
     (void)TC_TCX_ADD(w, results, (&(tc_tcx_result){r->result[i].is_leaf, r->result[i].number}), 1);
   out->arg = TC_TCX_ADD_LIST(w, words, r->arg, plan->n_arg);
-  out->draw = TC_TCX_ADD_LIST(w, places, r->draw, r->n_draw);
+  out->n_draw = r->n_draw;
+  out->draw = (tc_tcx_range){count_of(w, TC_TCX_TABLE_draws, sizeof(tc_tcx_draw)), r->n_draw_args};
+  for (uint32_t i = 0; i < r->n_draw_args; i++)
+    (void)TC_TCX_ADD(w, draws, (&(tc_tcx_draw){.arg = r->draw[i].arg, .more = r->draw[i].more}), 1);
 }
 
 static tc_status add_plan(const tc_recorded *r, const tc_lowering_for *how, const tc_program *p, const kernels *k,
@@ -258,6 +266,18 @@ static tc_status add_plan(const tc_recorded *r, const tc_lowering_for *how, cons
   return w->no_memory ? no_room() : TC_OK;
 }
 
+static tc_status refuse_control(const tc_recorded *r, const tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    if (p->step[i].kind != TC_STEP_CONTROL) continue;
+    char place[160] = "";
+    const tc_call *call = p->step[i].node < r->plan->n_node ? &r->call[p->step[i].node] : NULL;
+    if (call) tc_site_text(call->site, place, sizeof place);
+    return TC_FAIL(TC_ERR_STATE, "fn has control flow, %s at %s, which programs in files do not have yet",
+                   call && call->op ? call->op : "control", *place ? place : "an unknown place");
+  }
+  return TC_OK;
+}
+
 tc_status tc_export_lower(const tc_recorded *r, const tc_lowering_for *how, int n_results, tc_tcx_writer *w,
                           tc_tcx_plan *out, tc_stored_constants **kept) {
   tc_program *p = NULL;
@@ -268,6 +288,7 @@ tc_status tc_export_lower(const tc_recorded *r, const tc_lowering_for *how, int 
   tc_compiler_plan_for(NULL);
   for (uint32_t i = 0; i < r->plan->n_out && st == TC_OK; i++)
     if (r->plan->out[i].donor != TC_LEAF_NONE) st = TC_FAIL(TC_ERR_STATE, "output %u is written over an input", i);
+  if (st == TC_OK) st = refuse_control(r, p);
   if (st == TC_OK) st = find_unique(&k, p);
   if (st == TC_OK) st = compile_kernels(&k);
   if (st == TC_OK) st = add_plan(r, how, p, &k, n_results, w, out, kept);
