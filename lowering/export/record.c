@@ -129,10 +129,11 @@ static tc_status describe_args(const recorder *r, const tc_trace *t, tc_recorded
   if (!out->arg || !out->draw || !out->call) return no_room(r);
   if (p->n_arg) memcpy(out->arg, t->arg, p->n_arg * sizeof *out->arg);
   if (p->n_node) memcpy(out->call, t->call, p->n_node * sizeof *out->call);
-  out->n_draw = t->counter - r->counter;
+  bool same = t->seed == r->seed && t->stream == r->stream && t->counter >= r->counter;  // fn called no tc_seed
+  out->n_draw = same ? t->counter - r->counter : 0;
   for (uint32_t n = 0; n < p->n_node; n++) {
     uint32_t at[TC_MAX_ARGS], n_at = tc_rec_counters(tc_plan_rec(p, n), at);
-    for (uint32_t i = 0; i < n_at; i++) {
+    for (uint32_t i = 0; i < n_at && same; i++) {
       uint32_t arg = p->arg_at[n] + at[i];
       out->draw[out->n_draw_args++] = (tc_recorded_draw){arg, (t->arg[arg] - r->counter) & TC_COUNTER_MASK};
     }

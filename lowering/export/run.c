@@ -195,7 +195,8 @@ static tc_status draw(run *r) {
 static tc_status launch(run *r) {
   const tc_plan *plan = &r->l->plan;
   const tc_tcx_plan *f = r->l->file;
-  if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire))) TC_TRY(tc_loaded_plan_divide(r->l));
+  if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire)))
+    TC_TRY(tc_loaded_plan_divide(r->p, r->l));
   for (uint32_t i = 0; i < plan->n_leaf; i++) {
     const tc_tcx_leaf *leaf = &r->p->x->leaves[f->leaf.first + i];
     r->ptr[i] = leaf->kind == TC_TCX_INPUT ? r->input[leaf->number] : r->p->weight_buf[leaf->number]->ptr;
