@@ -124,6 +124,13 @@ def mlp_regression(program, way):
     assert len(losses) == 11 and losses[-1] < losses[0] / 100, out
 
 
+def amp(program, way):
+    out, _ = run(program, way)
+    got = dict(re.findall(r"^(\w+) +loss (\S+),", out, re.M))
+    assert re.findall(r"scale (\S+)", out) == ["1", "1", str(2**24 // 2**5)], out  # five steps left out
+    assert 0.02 < float(got["f32"]) < 0.3 and abs(float(got["bf16"]) - float(got["f32"])) < 0.03, out
+
+
 def existing_code(program, way):
     out, _ = run(program, way)
     # The entropy, again in plain Python.

@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -45,6 +45,9 @@ WITHOUT = {
     "tc_is_assignable": NEVER_FAILS,
     "tc_requires_grad": NEVER_FAILS,
     "tc_grad": NEVER_FAILS,
+    "tc_autocast_type": NEVER_FAILS,
+    "tc_grad_scaler_destroy": NEVER_FAILS,
+    "tc_grad_scaler_state_name": NEVER_FAILS,
     "tc_optimizer_state_name": NEVER_FAILS,
     "tc_optimizer_kind": NEVER_FAILS,
     "tc_optimizer_param": NEVER_FAILS,
@@ -308,6 +311,7 @@ PLAIN_HEAD = """\
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/amp.h>
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>

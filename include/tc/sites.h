@@ -68,6 +68,9 @@ TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
 TC_API tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site site);
 TC_API tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site);
 TC_API tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site);
+TC_API tc_status tc_autocast_begin_at(tc_type type, tc_site site);
+TC_API tc_status tc_autocast_begin_with_at(tc_autocast_options options, tc_site site);
+TC_API tc_status tc_autocast_end_at(tc_site site);
 TC_API tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site);
 TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options options, tc_site site);
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
@@ -566,6 +569,8 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_backward_with(y, grad, flags...) tc_backward_with_at(y, grad, __VA_OPT__(flags,) TC_HERE)
 #define tc_grads_of(y, xs, n, out, flags...) tc_grads_of_at(y, xs, n, out, __VA_OPT__(flags,) TC_HERE)
 #define tc_zero_grad_of(n, params...) tc_zero_grad_of_at(n, __VA_OPT__(params,) TC_HERE)
+#define tc_autocast_begin(type...) tc_autocast_begin_at(__VA_OPT__(type,) TC_HERE)
+#define tc_autocast_begin_with(options...) tc_autocast_begin_with_at(__VA_OPT__(options,) TC_HERE)
 #define tc_set_rng_state(state...) tc_set_rng_state_at(__VA_OPT__(state,) TC_HERE)
 #define tc_sgd(params, n, options...) tc_sgd_at(params, n, __VA_OPT__(options,) TC_HERE)
 #define tc_adam(params, n, options...) tc_adam_at(params, n, __VA_OPT__(options,) TC_HERE)
@@ -592,6 +597,7 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_reset() tc_reset_at(TC_HERE)
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
+#define tc_autocast_end() tc_autocast_end_at(TC_HERE)
 
 #endif
 

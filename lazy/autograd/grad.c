@@ -26,7 +26,8 @@
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  [TC_OP_##NAME] = tc_vjp_##vjp,
 #include <tc/ops.def>
 #undef TC_OP
 };

@@ -4,6 +4,7 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/amp.h>
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>
@@ -101,6 +102,9 @@ PLAIN(tc_status, tc_backward_with, (tc_tensor y, tc_tensor grad, int flags), y, 
 PLAIN(tc_status, tc_grads_of, (tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags), y, xs, n, out,
       flags, CALLER)
 PLAIN(tc_status, tc_zero_grad_of, (int n, const tc_tensor *params), n, params, CALLER)
+PLAIN(tc_status, tc_autocast_begin, (tc_type type), type, CALLER)
+PLAIN(tc_status, tc_autocast_begin_with, (tc_autocast_options options), options, CALLER)
+PLAIN(tc_status, tc_autocast_end, (void), CALLER)
 PLAIN(tc_status, tc_set_rng_state, (tc_rng_state state), state, CALLER)
 PLAIN(tc_optimizer *, tc_sgd, (const tc_tensor *params, int n, tc_sgd_options options), params, n, options, CALLER)
 PLAIN(tc_optimizer *, tc_adam, (const tc_tensor *params, int n, tc_adam_options options), params, n, options, CALLER)
@@ -204,6 +208,18 @@ PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_i
       n_in, out, n_out, CALLER)
 PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
       tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
+PLAIN(tc_grad_scaler *, tc_grad_scaler_create, (tc_grad_scaler_options options), options, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_scale, (tc_grad_scaler *s, tc_tensor loss), s, loss, CALLER)
+PLAIN(tc_status, tc_grad_scaler_unscale, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_step, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_update, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_found_inf, (tc_grad_scaler *s, const tc_optimizer *opt), s, opt, CALLER)
+PLAIN(double, tc_grad_scaler_get_scale, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_status, tc_grad_scaler_set_scale, (tc_grad_scaler *s, double scale), s, scale, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_state, (const tc_grad_scaler *s, int i), s, i, CALLER)
+PLAIN(tc_status, tc_grad_scaler_use_state, (tc_grad_scaler *s, tc_tensor scale, tc_tensor growth_tracker), s, scale,
+      growth_tracker, CALLER)
+PLAIN(tc_status, tc_nn_add_grad_scaler, (tc_nn_params *p, const char *path, tc_grad_scaler *s), p, path, s, CALLER)
 PLAIN(tc_status, tc_export, (tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
       tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
 PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)

@@ -2,6 +2,7 @@
 // record.h.
 #include "lazy/trace/thread_trace.h"
 #include "lazy/record/append.h"
+#include "lazy/record/autocast.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "lazy/trace/capture.h"
@@ -48,6 +49,7 @@ static inline __attribute__((always_inline)) tc_trace *open_op(const char *name,
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
+  t->cast_rule = TC_LIKELY(t->context == 0) ? TC_AUTOCAST_none : tc_autocast_rule_of(name);
   return t;
 }
 
@@ -141,7 +143,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   return tc_trace_node(t, s, h);
 }
 
-tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(h, &owner);
   if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
@@ -150,4 +152,9 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   t->n_taken++;
   if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
   return n;
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_node n = tc_op_in_uncast(t, h);
+  return TC_LIKELY(t->cast_rule == TC_AUTOCAST_none) ? n : tc_autocast_operand(t, n);
 }

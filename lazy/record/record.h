@@ -36,6 +36,8 @@ tc_trace *tc_op_begin_sync(const char *name, tc_site site);
 // The node of a handle; poison passes silently, stale, null and foreign handles are reported,
 // pending tensors of other threads are flushed.
 tc_node tc_op_in(tc_trace *t, tc_tensor x);
+// The same where autocast casts nothing, whatever the op's rule.
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor x);
 // A handle for the node in the current scope (poison for TC_NODE_ERR); releases the lock.
 tc_tensor tc_op_end(tc_trace *t, tc_node n);
 // Releases the lock without a result: TC_OK, or the status of the failure reported since

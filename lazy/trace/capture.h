@@ -67,6 +67,8 @@ typedef struct tc_capture {
   struct tc_capture *outer;  // of a body that calls this one. NULL: none
   tc_trace_mark was;  // before the body and its stand-ins
   tc_node first_node;  // of the body; stand-ins for arguments stand before
+  uint32_t n_autocast;  // open tc_autocast_begin before the body
+  uint64_t context;  // of the trace before the body
   tc_seen *seen;
   uint32_t n_seen, cap_seen;
   tc_assigned *assigned;
@@ -82,6 +84,11 @@ typedef struct tc_capture {
   tc_site where;
   bool may_pass;  // true: that was for want of memory, or a sync that the body did not ask for
 } tc_capture;
+
+// Whether an assigned tensor was there before the body.
+static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const tc_assigned *a) {
+  return a->was.buf || a->was.run || a->was.epoch != t->epoch || a->was.node < c->first_node;
+}
 
 // The notes. pre: t has a capture.
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);

@@ -47,8 +47,25 @@ void tc_trace_reset(tc_trace *t) {
 static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,         t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
-                         t->past, t->param_node, t->pool,   t->todo,    t->out,  t->user, t->map, t->of,  t->operand};
+  void *const owned[] = {t->word,
+                         t->at,
+                         t->arg_at,
+                         t->slot_of,
+                         t->call,
+                         t->flag,
+                         t->dev,
+                         t->arg,
+                         t->leaf,
+                         t->past,
+                         t->param_node,
+                         t->pool,
+                         t->todo,
+                         t->out,
+                         t->user,
+                         t->map,
+                         t->of,
+                         t->operand,
+                         t->autocast.casts.cast};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&t->walk);
   tc_biased_lock_fini(&t->lock);
@@ -160,6 +177,7 @@ tc_trace *tc_trace_begin(void) {
   t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->record_only = 0, t->context = 0;
   t->cut_site = 0, t->synced = 0;
   t->watch = (struct tc_pile){0}, t->options = tc_options_mine;
+  t->autocast.n = 0;
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
   tc_biased_lock_begin(&t->lock);

@@ -60,6 +60,17 @@ typedef struct tc_chunk {
   tc_slot slot[TC_CHUNK_SLOTS];
 } tc_chunk;
 
+// A cast of a value that is in memory or a parameter's, by its node. from: the node + 1; 0: none.
+typedef struct tc_param_cast {
+  uint32_t from, to;
+} tc_param_cast;
+typedef struct tc_param_casts {
+  tc_param_cast *cast;  // a hash table, at most half full
+  uint32_t n, cap;
+  uint64_t epoch;  // memo_epoch of the trace: casts count in this one alone. 0: all are forgotten
+} tc_param_casts;
+
+#define TC_MAX_AUTOCASTS 64  // open at once in a thread
 #define TC_MAX_SCOPES 256  // open at once in a thread
 #define TC_LATEST_PLANS 4  // plans that a trace finds without the cache: a loop has few
 
@@ -111,7 +122,15 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
-  uint64_t context;  // 48 bits that differ where autocast or regions record otherwise. 0: there are none
+  // Autocast: the types that are cast to, a byte for each kind of device: the type + 1, or 0. 24
+  // bits. 0: none
+  uint64_t context;
+  tc_autocast_rule cast_rule;  // of the open op; `none` outside of autocast
+  struct tc_autocast {
+    uint64_t outer[TC_MAX_AUTOCASTS];  // t->context before each open tc_autocast_begin
+    uint32_t n;  // open tc_autocast_begin
+    tc_param_casts casts;
+  } autocast;
   int record_only;  // open tc_record_only_begin: nothing runs unasked
   const struct tc_options *options;  // its thread's tc_options_mine. NULL: the process's
   uint64_t seed, counter, stream;
