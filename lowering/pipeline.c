@@ -372,10 +372,11 @@ static void shrink(void *list, uint32_t *cap, uint32_t n, size_t bytes) {
 }
 
 static bool is_row(const tc_step *s) {
-  return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO;
+  return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO || s->kind == TC_STEP_CONTROL;
 }
 
-// Copies what runs read of the nodes of ROW and ZERO steps, since the graph is freed.
+// Copies what runs, and files, read of the nodes of ROW, ZERO and CONTROL steps, since the graph is
+// freed.
 static bool keep_rows(tc_program *p) {
   uint32_t n_value = 0, n_attr = 0;
   for (uint32_t i = 0; i < p->n_step && !p->gpu; i++) {

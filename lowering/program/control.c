@@ -52,6 +52,18 @@ tc_status tc_control_create(const tc_graph *g, uint32_t n, tc_control **out) {
   return TC_OK;
 }
 
+tc_status tc_control_of(const tc_control_facts *facts, const tc_control_result *result, tc_plan *const *plan,
+                        tc_control **out) {
+  tc_control *c = *out = tc_calloc(1, sizeof *c);
+  if (!c) return TC_FAIL(TC_ERR_MEMORY, "no room for control flow");
+  c->facts = *facts, c->n_result = tc_control_n_results(facts);
+  c->result = c->n_result <= MOST_RESULTS ? tc_malloc((c->n_result + 1) * sizeof *c->result) : NULL;
+  if (!c->result) return tc_control_destroy(c), *out = NULL, TC_FAIL(TC_ERR_MEMORY, "no room for results");
+  memcpy(c->result, result, c->n_result * sizeof *result);
+  for (uint32_t i = 0; i < facts->n_body; i++) c->plan[i] = tc_plan_retain(plan[i]);
+  return TC_OK;
+}
+
 // ---- one run ----
 
 typedef struct control_run {
