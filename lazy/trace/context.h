@@ -1,8 +1,9 @@
 // The recording context: what a thread has set that changes what its calls record.
 //
 // In: a trace. Out: a word that is equal where the same calls record the same.
-// Invariants: the low 16 bits are tc_no_grad_begin and the default device, the high 16 the class of
-// the thread's options (runtime/options.h); the others come from t->context, which autocast sets.
+// Invariants: the low 16 bits are tc_no_grad_begin and the default device. The high 16 are the
+// class of the thread's options (runtime/options.h). Those between are t->context, which autocast
+// sets.
 // Threads: the trace's own thread.
 #pragma once
 
