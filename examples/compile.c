@@ -69,4 +69,5 @@ int main(void) {
   tc_compiled_destroy(c);
   tc_optimizer_destroy(m.opt);
   tc_release(m.w), tc_release(m.b);
+  return 0;
 }

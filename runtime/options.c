@@ -26,9 +26,7 @@
 static tc_option_set base;  // of the environment
 static bool embedded;  // tc_options_embed was called. Under lock
 static char strings[TC_N_OPTION_ROWS][STRING_BYTES];
-// The process's; NULL: the environment was not read yet. Release: a thread that sees it sees the
-// fields
-static const tc_options *_Atomic current;
+const tc_options *_Atomic tc_options_current;
 _Thread_local const tc_options *tc_options_mine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&lock, 9)
@@ -126,7 +124,7 @@ static void options_read(void) {
   if (options->embed && !options->cache_dir) options->cache_bytes = 0;
   tc_option_sets_begin(&base);
   tell_misspelt();
-  atomic_store_explicit(&current, &base.as, memory_order_release);
+  atomic_store_explicit(&tc_options_current, &base.as, memory_order_release);
 }
 
 static void print_string(FILE *out, const char *value) {
@@ -138,26 +136,21 @@ static void print_number(FILE *out, int64_t value) {
 }
 
 const tc_options *tc_options_of_process(void) {
-  const tc_options *now = atomic_load_explicit(&current, memory_order_acquire);
+  const tc_options *now = atomic_load_explicit(&tc_options_current, memory_order_acquire);
   if (TC_LIKELY(now != NULL)) return now;
   pthread_mutex_lock(&lock);
-  if (!atomic_load_explicit(&current, memory_order_relaxed)) options_read();
+  if (!atomic_load_explicit(&tc_options_current, memory_order_relaxed)) options_read();
   pthread_mutex_unlock(&lock);
-  return atomic_load_explicit(&current, memory_order_acquire);
-}
-
-const tc_options *tc_options_get(void) {
-  const tc_options *mine = tc_options_mine;
-  return mine ? mine : tc_options_of_process();
+  return atomic_load_explicit(&tc_options_current, memory_order_acquire);
 }
 
 bool tc_options_publish(const tc_options *was, const tc_options *now) {
-  return atomic_compare_exchange_strong(&current, &was, now);
+  return atomic_compare_exchange_strong(&tc_options_current, &was, now);
 }
 
 bool tc_options_embed(void) {
   pthread_mutex_lock(&lock);
-  const tc_options *now = atomic_load_explicit(&current, memory_order_relaxed);
+  const tc_options *now = atomic_load_explicit(&tc_options_current, memory_order_relaxed);
   bool late = now && !now->embed;
   if (!late) {
     embedded = true;

@@ -6,6 +6,7 @@
 // Threads: thread-safe. Owner: option_sets.c.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,11 +26,17 @@ typedef struct tc_options {
 
 // This thread's options, those of its innermost region with any; NULL: the process's.
 extern _Thread_local const tc_options *tc_options_mine;
-// Returns the thread's options, borrowed for the life of the process. A value of the environment
-// that is not allowed is logged, and the default holds.
-const tc_options *tc_options_get(void);
-// Those that hold outside of regions.
+// The process's; NULL: the environment was not read yet. Release: who sees it sees the fields.
+extern const tc_options *_Atomic tc_options_current;
+// Those that hold outside of regions. A value of the environment that is not allowed is logged, and
+// the default holds.
 const tc_options *tc_options_of_process(void);
+// Returns the thread's options, borrowed for the life of the process.
+static inline const tc_options *tc_options_get(void) {
+  const tc_options *o = tc_options_mine;
+  if (!o) o = atomic_load_explicit(&tc_options_current, memory_order_acquire);
+  return o ? o : tc_options_of_process();
+}
 // Makes `now` the process's in the place of `was`. False: they were no longer `was`.
 bool tc_options_publish(const tc_options *was, const tc_options *now);
 // Sets TC_EMBED. False: options were read without it before, so parts of the library may have acted

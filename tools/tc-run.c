@@ -111,6 +111,8 @@ static tc_status prepare(tc_text *x, const options *o) {
   uint32_t n_filled = 0;
   if (o->device) TC_TRY(tc_device_parse(o->device, "tc-run", 0, &device));
   to = (uint64_t)device;
+  for (tc_text_body *b = x->body; b && o->device; b = b->next)
+    for (uint32_t n = 0; n < b->n; n++) b->node[n].dev = device;
   for (uint32_t n = 0; n < x->n; n++) {
     if (o->device) x->node[n].dev = device;
     if (o->device && x->node[n].op == TC_OP_TO && x->node[n].n_attr == 1) x->node[n].attr = &to;

@@ -15,7 +15,7 @@
 //     tc_zero_grad(opt);
 //   }
 //
-// Everything is recorded. Whether a step is left out is decided where the gradients are, and nothing
+// Everything is recorded. Whether a step is left out is decided where the gradients are. Nothing
 // waits for it, unless parameters are in several memories.
 // Errors are tc.h's; a status that is not looked at is told by the next sync point, too.
 // Threads: thread-compatible; a scaler belongs to the thread that made it.

@@ -1,7 +1,7 @@
 // Compiled programs in files: a function of tensors is compiled once, for several instruction sets,
 // and run later without a compiler.
 //
-//   static tc_status classify(void *model, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+//   static tc_status classify(void *model, const tc_tensor *in, int n, tc_tensor *out, int n_out) {
 //     out[0] = tc_softmax(forward(model, in[0]), -1);
 //     return TC_OK;
 //   }
@@ -45,13 +45,13 @@ typedef struct tc_export_size {
 // How to export; all zeros: one output, fixed extents, every instruction set.
 typedef struct tc_export_options {
   int n_outputs;  // 0: 1
-  const char *const *output_names;  // NULL: "output", or "output0", "output1" ..
+  const char *const *output_names;  // NULL: "output", or "output0", "output1" and so on
   // Instruction sets, as TC_ISA names them, with commas between. "native": exactly this processor.
   // NULL: all of this machine's architecture.
   const char *targets;
   int n_sizes;  // dynamic extents
   const tc_export_size *sizes;  // each combination of them is compiled, at most 64
-  int n_weights;  // tensors that fn uses and that have names; others are weight0, weight1 ..
+  int n_weights;  // tensors of fn that have names; others are weight0, weight1 and so on
   const char *const *weight_names;  // n_weights of them
   const tc_tensor *weights;  // those tensors; borrowed
   // True: the kernel IR is kept, too. A processor of no target interprets it: slow, with the bits

@@ -193,7 +193,7 @@ static bool append_forward(control_vjp *x, uint32_t body) {
     x->in[i] = new_input(x, x->at_input[i]);
     if (is_carry(x, i) ? x->active[i] : x->wants[i]) t->flag[x->in[i]] |= TC_NODE_TAPE;
   }
-  bool ok = tc_body_append(t, b, x->in, x->arg + (body ? x->f.body[0]->n_arg : 0), x->out);
+  bool ok = tc_body_append(t, b, x->c.device, x->in, x->arg + (body ? x->f.body[0]->n_arg : 0), x->out);
   tc_rec_tape(t, tape);
   return ok;
 }

@@ -13,8 +13,8 @@ void tc_fragment_free(tc_fragment *f) {
   for (uint32_t i = 0; i < f->n_operand; i++)
     if (f->operand[i].buf) tc_buffer_release(f->operand[i].buf);
   for (uint32_t i = 0; i < f->n_step; i++) tc_step_fini(&f->step[i]);
-  void *const owned[] = {f->word,   f->at,     f->call, f->flag, f->arg,        f->operand,
-                         f->result, f->assign, f->grad, f->draw, f->param_node, f->step};
+  void *const owned[] = {f->word,   f->at,   f->call, f->flag,       f->arg,  f->operand, f->result,
+                         f->assign, f->grad, f->draw, f->param_node, f->step, f->of};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_free(f);
 }
@@ -71,6 +71,18 @@ static void renumber(const tc_trace *t, const tc_fragment *f, const tc_node *ope
     uint32_t *in = (uint32_t *)(uintptr_t)tc_rec_in(r);
     for (int i = tc_rec_arity(r); i-- > 0;) in[i] = tc_fragment_node(f, operand, first, in[i]);
   }
+}
+
+// With TC_ANOMALY=1: whose gradients the records from first on are a part of.
+static void tell_origins(tc_trace *t, const tc_fragment *f, tc_node first) {
+  if (t->cap_of < t->cap_node) {
+    tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);
+    if (!of) return;
+    t->of = of, t->cap_of = t->cap_node;
+  }
+  while (t->n_of < first) t->of[t->n_of++] = (tc_call){NULL, 0};
+  memcpy(t->of + first, f->of, f->n_node * sizeof *t->of);
+  t->n_of = first + f->n_node;
 }
 
 // Whether the operands have the numbers that they have in the fragment.
@@ -149,6 +161,7 @@ tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *ope
   for (uint32_t n = 0; n < f->n_node; n++) t->at[first + n] = f->at[n] + words;
   for (uint32_t n = 0; n < f->n_node; n++) t->arg_at[first + n] = f->arg_at[n] + args;
   draw(t, f);
+  if (TC_UNLIKELY(f->of != NULL)) tell_origins(t, f, first);
   if (!as_is) renumber(t, f, operand, first);
   for (uint32_t i = 0; i < f->n_param_node; i++)
     t->param_node[t->n_param_node++] = (tc_param_node){first + f->param_node[i].node, f->param_node[i].param};

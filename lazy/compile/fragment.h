@@ -80,6 +80,7 @@ typedef struct tc_fragment {
   uint64_t *word;
   uint32_t *at, *arg_at;  // per record: its first word and arg
   tc_call *call;
+  tc_call *of;  // with TC_ANOMALY=1: as in the trace. NULL: not known
   uint8_t *flag, *dev;
   uint64_t *arg;
   tc_operand *operand;

@@ -117,9 +117,7 @@ static bool find_escape(const maker *m) {
     }
     if (known) continue;
     uint32_t k = find_assigned(c, h);
-    // one that was made in the body, and assigned there, has no value from before
-    known = k < c->n_assigned && (c->assigned[k].was.buf || c->assigned[k].was.run ||
-                                  (c->assigned[k].was.epoch == t->epoch && c->assigned[k].was.node < c->first_node));
+    known = k < c->n_assigned && tc_was_before(t, c, &c->assigned[k]);
     if (!known) return !break_here(m, "a tensor that outlives it and is no result", n);
   }
   for (uint32_t i = 0; i < c->n_assigned; i++)
@@ -198,6 +196,7 @@ static bool count_records(maker *m) {
   f->word = tc_malloc((f->n_word + 1) * sizeof f->word[0]);
   f->at = tc_malloc((f->n_node + 1) * 2 * sizeof f->at[0]);
   f->call = tc_malloc((f->n_node + 1) * sizeof f->call[0]);
+  if (t->n_of > m->c->first_node) f->of = tc_calloc(f->n_node + 1, sizeof f->of[0]);
   f->flag = tc_malloc((f->n_node + 1) * 2);
   f->arg = tc_malloc((f->n_arg + 1) * sizeof f->arg[0]);
   f->operand = tc_calloc(n_operand + 1, sizeof f->operand[0]);
@@ -235,6 +234,7 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
     f->assigned_bytes += (uint64_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
   f->at[nth] = *n_word, f->arg_at[nth] = *n_arg;
   f->call[nth] = t->call[n], f->dev[nth] = t->dev[n];
+  if (f->of && n < t->n_of) f->of[nth] = t->of[n];
   f->flag[nth] = (uint8_t)(t->flag[n] & ~(TC_NODE_LIVE | TC_NODE_KEEP | TC_NODE_ASKED));
   *n_word += 2 + r->n_extra, *n_arg += tc_rec_args(r);
   m->number[n] = f->n_operand + nth;
@@ -294,7 +294,7 @@ static bool add_assigns(maker *m) {
   for (uint32_t i = 0; i < c->n_assigned; i++) {
     tc_tensor h = c->assigned[i].handle;
     const tc_slot *s = find_alive(m->t, h);
-    if (!s) continue;  // made and ended in the body
+    if (!s || !tc_was_before(m->t, c, &c->assigned[i])) continue;  // made in the body
     tc_fragment_assign *a = &f->assign[f->n_assign];
     *a = (tc_fragment_assign){.arg = -1, .node = m->number[s->node]};
     for (int k = 0; k < m->n_arg && a->arg < 0; k++)

@@ -7,6 +7,7 @@
 #include "lazy/compile/make_fragment.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
+#include "lazy/trace/context.h"
 #include "runtime/arena.h"
 
 typedef struct tracing {
@@ -19,6 +20,7 @@ typedef struct tracing {
   bool *is_held;  // per result: it has a reference, of the body's own tensor
   int n_in, n_out;
   bool has_begun;
+  uint64_t context, seed, stream;  // before the body
 } tracing;
 
 static bool is_same(tc_tensor a, tc_tensor b) {
@@ -52,7 +54,8 @@ static tc_status begin(tracing *b) {
   tc_trace *t = tc_op_begin(b->name, b->site);
   if (t->op_status != TC_OK) return tc_op_done(t);
   tc_capture_begin(t, &b->capture);
-  b->has_begun = true;
+  b->has_begun = true, b->context = tc_record_context(t);
+  b->seed = t->seed, b->stream = t->stream;
   for (int i = 0; i < b->n_in && t->op_status == TC_OK; i++) b->stand_in[i] = make_stand_in(t, b, i);
   b->capture.first_node = t->n_node;
   return tc_op_done(t);
@@ -66,7 +69,7 @@ static tc_slot *find_own(const tc_trace *t, tc_tensor h) {
 
 static bool is_noted(const tc_trace *t, const tc_capture *c, tc_tensor h, tc_node n) {
   for (uint32_t i = 0; i < c->n_assigned; i++)
-    if (is_same(c->assigned[i].handle, h)) return true;
+    if (is_same(c->assigned[i].handle, h) && tc_was_before(t, c, &c->assigned[i])) return true;
   for (uint32_t i = 0; i < c->n_seen; i++)
     if (c->seen[i].node == n) return true;
   return t->slot_of[n] != h.slot;
@@ -123,6 +126,10 @@ static void assign_args(tc_trace *t, const tracing *b) {
 // The body has returned.
 static tc_status collect(tracing *b, tc_status st) {
   tc_trace *t = tc_op_begin_sync(b->name, b->site);
+  if (tc_record_context(t) != b->context)
+    tc_capture_break(t, "a tc_no_grad_begin, a default device or the like that it leaves set", b->name, b->site);
+  if (t->seed != b->seed || t->stream != b->stream)
+    tc_capture_break(t, "a random state that it sets", b->name, b->site);
   tc_capture_end(t, &b->capture);
   for (int i = 0; i < b->n_out && st == TC_OK && t->op_status == TC_OK; i++) classify(t, b, i);
   tc_status done = tc_op_done(t);

@@ -174,6 +174,7 @@ static bool copy_records(tc_outline *c, const uint8_t *need, uint32_t *of, tc_ex
     if (n_arg) memcpy(d->arg + b->n_arg, t->arg + t->arg_at[m], n_arg * sizeof *d->arg);
     if (!note_counters(d, &cap, r, b->n_arg)) return no_room_for_body(c);
     uint32_t *in = (uint32_t *)(uintptr_t)tc_rec_in((tc_rec *)(void *)(b->word + b->n_word));
+    if (tc_rec_arity(r) == 0) ((tc_rec *)(void *)(b->word + b->n_word))->in[0] = 0;  // the device
     for (int i = 0; i < tc_rec_arity(r); i++)
       if ((in[i] = name_of(c, in[i], of)) == UINT32_MAX) return false;
     b->n_word += n_word, b->n_arg += n_arg, b->n_node++;
@@ -190,7 +191,7 @@ static bool extract_body(tc_outline *c, uint32_t n_out, const tc_node *out, tc_e
   if (!ok) (void)no_room_for_body(c);
   ok = ok && mark_needed(c, n_out, out, need) && copy_records(c, need, of, d);
   for (uint32_t i = 0; i < n_out && ok; i++) ok = (d->body.out[i] = name_of(c, out[i], of)) != UINT32_MAX;
-  d->body.n_out = n_out, d->body.n_draw = t->counter - c->counter, d->body.device = c->device;
+  d->body.n_out = n_out, d->body.n_draw = t->counter - c->counter;
   if (ok && (t->seed != c->seed || t->stream != c->stream || t->counter < c->counter))
     ok = (tc_rec_fail(t, TC_ERR_STATE, "the body of %s seeds the random numbers; seed them before", c->op), false);
   if (ok && d->body.n_arg > TC_MAX_ARGS)

@@ -69,6 +69,7 @@ const tc_body *tc_outline_finish(tc_outline *c, tc_extract *d);
 tc_node tc_outline_slot(tc_trace *t, tc_slot *s, tc_tensor handle);
 // Whether the slot's value was made by the body that is recorded.
 bool tc_outline_made(const tc_outline *c, const tc_slot *s);
-// Records the body here, of these inputs and scalars; out: the nodes of its results. False after
-// reporting.
-bool tc_body_append(tc_trace *t, const tc_body *b, const tc_node *in, const uint64_t *arg, tc_node *out);
+// Records the body here on this device, of these inputs and scalars; out: the nodes of its results.
+// False after reporting.
+bool tc_body_append(tc_trace *t, const tc_body *b, tc_device device, const tc_node *in, const uint64_t *arg,
+                    tc_node *out);

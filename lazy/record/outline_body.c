@@ -40,8 +40,7 @@ static void put_input(const tc_outline *c, tc_body *b, uint32_t i) {
   tc_type type = fixed ? c->type[i] : c->list[i - c->n_fixed].type;
   uint32_t shape = fixed ? c->shape[i] : c->list[i - c->n_fixed].shape;
   b->at[i] = 2 * i, b->arg_at[i] = 0, b->call[i] = (tc_call){c->op, 0};
-  *(tc_rec *)(void *)(b->word + 2 * i) =
-      (tc_rec){.op_args = TC_OP_LEAF, .dtype = (uint8_t)type, .shape = shape, .in = {(uint32_t)c->device}};
+  *(tc_rec *)(void *)(b->word + 2 * i) = (tc_rec){.op_args = TC_OP_LEAF, .dtype = (uint8_t)type, .shape = shape};
 }
 
 // A result that is an input or another result is a copy.
@@ -86,7 +85,8 @@ const tc_body *tc_outline_finish(tc_outline *c, tc_extract *d) {
   return made;
 }
 
-bool tc_body_append(tc_trace *t, const tc_body *b, const tc_node *in, const uint64_t *arg, tc_node *out) {
+bool tc_body_append(tc_trace *t, const tc_body *b, tc_device device, const tc_node *in, const uint64_t *arg,
+                    tc_node *out) {
   tc_node *at = tc_malloc((b->n_node + 1) * sizeof *at), of[512];
   if (!at) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a body"), false;
   memcpy(at, in, b->n_in * sizeof *at);
@@ -96,7 +96,7 @@ bool tc_body_append(tc_trace *t, const tc_body *b, const tc_node *in, const uint
     int n_in = tc_rec_arity(r);
     for (int i = 0; i < n_in; i++) of[i] = at[tc_rec_in(r)[i]];
     at[n] = tc_trace_append(t, tc_rec_op(r), (tc_type)r->dtype, r->shape, n_in, of, tc_rec_attrs(r), tc_rec_attr(r),
-                            (int)tc_rec_args(r), arg + b->arg_at[n], b->device);
+                            (int)tc_rec_args(r), arg + b->arg_at[n], device);
     ok = at[n] != TC_NODE_ERR;
     if (ok) t->call[at[n]] = b->call[n];
   }

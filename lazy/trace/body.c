@@ -34,7 +34,7 @@ const tc_body *tc_body_find(uint64_t id) {
 
 static bool is_equal(const tc_body *a, const tc_body *b) {
   return a->n_word == b->n_word && a->n_node == b->n_node && a->n_arg == b->n_arg && a->n_in == b->n_in &&
-         a->n_out == b->n_out && a->n_counter == b->n_counter && a->n_draw == b->n_draw && a->device == b->device &&
+         a->n_out == b->n_out && a->n_counter == b->n_counter && a->n_draw == b->n_draw &&
          memcmp(a->word, b->word, a->n_word * sizeof a->word[0]) == 0 &&
          memcmp(a->out, b->out, a->n_out * sizeof a->out[0]) == 0 &&
          memcmp(a->counter, b->counter, a->n_counter * sizeof a->counter[0]) == 0;
@@ -43,12 +43,12 @@ static bool is_equal(const tc_body *a, const tc_body *b) {
 // Shapes are interned in the order of their first use, which differs between processes; the id is
 // of what they are.
 static uint64_t id_of(const tc_body *b, bool *room) {
-  size_t n = b->n_word + 2 * (size_t)b->n_node + b->n_out + b->n_counter + 4;
+  size_t n = b->n_word + 2 * (size_t)b->n_node + b->n_out + b->n_counter + 3;
   uint64_t *word = tc_malloc(n * sizeof *word), *w = word;
   *room = word != NULL;
   if (!word) return 0;
   *w++ = (uint64_t)b->n_in << 32 | b->n_out, *w++ = (uint64_t)b->n_node << 32 | b->n_counter;
-  *w++ = b->n_draw, *w++ = b->device;
+  *w++ = b->n_draw;
   uint64_t *records = w;
   memcpy(w, b->word, b->n_word * sizeof *w), w += b->n_word;
   for (uint32_t i = 0; i < b->n_node; i++) {

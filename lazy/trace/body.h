@@ -5,13 +5,12 @@
 //   TUPLE_ELEMENT       one result of the CONTROL: its bytes at an offset
 //
 // In: records that were taken out of a trace. Out: the body of that content, and its id.
-// Invariants: equal content has one id, in every process; the first n_in nodes are the inputs, as
-// leaves. A body is pure: its results follow from its inputs and scalars. It lives as long as the
-// process does.
+// Invariants: equal content has one id, in every process. The first n_in nodes are the inputs, as
+// leaves. Records name no device: all are on the CONTROL's. A body is pure: its results follow from
+// its inputs and scalars. It lives as long as the process does.
 // Threads: thread-safe; a body does not change. Owner: the table of bodies.
 #pragma once
 
-#include "device/device.h"
 #include "lazy/trace/dims.h"
 #include "lazy/trace/rec.h"
 
@@ -28,7 +27,6 @@ typedef struct tc_body {
   uint32_t *out;  // per result: its node, which is no input and no other result's
   uint32_t *counter;  // the scalars that are random counters, by number
   tc_call *call;  // per node: the user's, when the body was recorded first
-  tc_device device;  // of all nodes
   struct tc_body *next;  // in the table
 } tc_body;
 

@@ -85,6 +85,11 @@ typedef struct tc_capture {
   bool may_pass;  // true: that was for want of memory, or a sync that the body did not ask for
 } tc_capture;
 
+// Whether an assigned tensor was there before the body.
+static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const tc_assigned *a) {
+  return a->was.buf || a->was.run || a->was.epoch != t->epoch || a->was.node < c->first_node;
+}
+
 // The notes. pre: t has a capture.
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);

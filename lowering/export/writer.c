@@ -5,9 +5,17 @@
 
 #include "lazy/front/file.h"
 #include "lowering/kir/kir.h"
+#include "lowering/kir/libm.h"
 #include "runtime/arena.h"
 #include "runtime/hash.h"
 #include "runtime/status.h"
+
+// Where one of these changes, TC_TCX_VERSION or TC_TCX_ABI rises, and with it the number here.
+_Static_assert(TC_TCX_VERSION == 1 && sizeof(tc_tcx_head) == 432 && sizeof(tc_tcx_value) == 104 &&
+                   sizeof(tc_tcx_weight) == 104 && sizeof(tc_tcx_plan) == 160 && sizeof(tc_tcx_step) == 88 &&
+                   sizeof(tc_tcx_allocation) == 32 && sizeof(tc_tcx_kernel) == 40 && sizeof(tc_tcx_row_value) == 72,
+               "a file's records have another layout");
+_Static_assert(TC_TCX_ABI == 1 && TC_KIR_MATH_ROWS == 27, "kernels call other functions");
 
 // ---- tables ----
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <tc/nn.h>
 #include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -240,6 +241,62 @@ Test(compile, a_training_step_does_what_is_recorded_over_20_steps) {
   }
 }
 
+// Words of a large embedding, batch norm with its statistics, clipped gradients, bf16 in the middle.
+typedef struct network {
+  tc_nn_params *p;
+  tc_optimizer *opt;
+} network;
+
+static tc_status train_network(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const network *m = user;
+  (void)n_in, (void)n_out;
+  tc_tensor x = tc_reshape(tc_nn_embedding(m->p, "words", in[0]), TC_SHAPE(6, 4));
+  x = tc_nn_dropout(m->p, tc_relu(tc_nn_batch_norm(m->p, "norm", x, 0.1, 1e-5)), 0.1);
+  x = tc_cast(tc_nn_linear(m->p, "out", tc_cast(x, TC_F32)), TC_BF16);
+  out[0] = tc_mean(tc_square(tc_cast(x, TC_F32)), TC_ALL, false);
+  tc_status st = tc_backward(out[0]);
+  out[1] = tc_clip_grad_norm(tc_nn_tensors(m->p), tc_nn_count(m->p), 0.05);
+  if (st == TC_OK) st = tc_optimizer_step(m->opt);
+  return st == TC_OK ? tc_zero_grad(m->opt) : st;
+}
+
+static void train_network_steps(bool adam, bool compiled, float *out) {
+  tc_seed(3);
+  network m = {tc_nn_params_create(), NULL};
+  OK(tc_nn_add_embedding(m.p, "words", 5000, 4));
+  OK(tc_nn_add_batch_norm(m.p, "norm", 4));
+  OK(tc_nn_add_linear(m.p, "out", 4, 3, true));
+  const tc_tensor *params = tc_nn_tensors(m.p);
+  int n = tc_nn_count(m.p);
+  m.opt = adam ? tc_adamw(params, n, (tc_adam_options){.lr = 0.01}) : tc_sgd(params, n, (tc_sgd_options){.lr = 0.5});
+  tc_compiled *c = compiled ? tc_compile(train_network, &m, NULL) : NULL;
+  for (int i = 0; i < 6; i++) {
+    tc_scope s = tc_scope_begin();
+    int64_t ids[6];
+    for (int k = 0; k < 6; k++) ids[k] = (k * 7 + i * 11) % 40 + 100 * (k % 3);
+    tc_tensor in = tc_from_host(ids, TC_SHAPE(2, 3), TC_I64), y[2];
+    OK(c ? tc_compiled_call(c, &in, 1, y, 2) : train_network(&m, &in, 1, y, 2));
+    OK(tc_item_f32(y[0], &out[2 * i]));
+    OK(tc_item_f32(y[1], &out[2 * i + 1]));
+    tc_scope_end(s);
+  }
+  read_out(tc_sum(tc_square(tc_nn_get(m.p, "words.weight")), TC_AXES(0), false), out + 12, 4);
+  read_out(tc_nn_get(m.p, "norm.running_var"), out + 16, 4);
+  if (c) expect_stats(c, 1, 5, 1, 0);
+  tc_compiled_destroy(c);
+  tc_optimizer_destroy(m.opt);
+  tc_nn_params_destroy(m.p);
+}
+
+Test(compile, embeddings_batch_norm_and_clipping_train_as_recorded) {
+  for (int adam = 0; adam < 2; adam++) {
+    float want[20], got[20];
+    train_network_steps(adam, false, want);
+    train_network_steps(adam, true, got);
+    EXPECT_SAME(got, want, 20);
+  }
+}
+
 static tc_status forward(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   const model *m = user;
   (void)n_in, (void)n_out;
@@ -267,6 +324,73 @@ Test(compile, gradients_go_through_a_call_and_accumulate) {
   expect_stats(c, 1, 1, 1, 0);
   tc_compiled_destroy(c);
   end_model(&m);
+}
+
+// The gradient of a gradient: x is made a parameter in the function, and ends there.
+static tc_status fits_slope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  tc_tensor w = *(tc_tensor *)user, x = tc_param(in[0]), slope;
+  (void)n_in, (void)n_out;
+  tc_tensor y = tc_sum(tc_sin(tc_mul(x, w)), TC_ALL, false);
+  tc_status st = tc_grads_of(y, &x, 1, &slope, TC_CREATE_GRAPH);
+  out[0] = tc_mean(tc_square(tc_sub(slope, 0.5)), TC_ALL, false);
+  if (st == TC_OK) st = tc_backward(out[0]);
+  tc_release(x);
+  return st;
+}
+
+static tc_status keeps_its_parameter(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_tensor *kept = user;
+  *kept = tc_param(in[0]);
+  out[0] = tc_exp(*kept);
+  return TC_OK;
+}
+
+Test(compile, gradients_of_gradients_and_parameters_of_the_function) {
+  tc_tensor w = tc_param(vector(0.25f)), w2 = tc_param(vector(0.25f)), kept = {0, 0}, out;
+  float want[4][N], got[4][N];
+  tc_compiled *c = tc_compile(fits_slope, &w, NULL), *d = tc_compile(keeps_its_parameter, &kept, NULL);
+  for (int i = 0; i < 4; i++) {
+    tc_tensor x = vector((float)i);
+    OK(fits_slope(&w2, &x, 1, &out, 1));
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(tc_grad(w2), want[i], N), read_out(tc_grad(w), got[i], N);
+    if (i % 2) OK(tc_zero_grad_of(2, (tc_tensor[]){w, w2}));
+  }
+  EXPECT_SAME(got[0], want[0], 4 * N);
+  expect_stats(c, 2, 2, 2, 0);
+  tc_tensor x = vector(1);
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    cr_expect(tc_is_valid(kept));
+    tc_release(kept);
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "a tensor that outlives it"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+  tc_release(w), tc_release(w2);
+}
+
+// Borrowed memory that the function assigns is written when its value is needed.
+static tc_status counts_up(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_mul(in[0], *(tc_tensor *)user);
+  tc_status st = tc_assign(in[0], tc_add(in[0], 1.0));
+  return st == TC_OK ? tc_assign(*(tc_tensor *)user, tc_mul(*(tc_tensor *)user, 2.0)) : st;
+}
+
+Test(compile, memory_of_the_callers_is_assigned) {
+  float a[4] = {1, 2, 3, 4}, b[4] = {1, 1, 2, 2};
+  tc_tensor x = tc_borrow(a, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL),
+            w = tc_borrow(b, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL), out;
+  tc_compiled *c = tc_compile(counts_up, &w, NULL);
+  for (int i = 0; i < 4; i++) {
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    OK(tc_sync(NULL));
+    cr_expect_eq(a[3], (float)(5 + i), "%g", (double)a[3]);
+    cr_expect_eq(b[3], (float)(4 << i), "%g", (double)b[3]);
+  }
+  expect_stats(c, 1, 3, 1, 0);
+  tc_compiled_destroy(c);
 }
 
 Test(compile, an_optimizer_may_end_before_its_compiled_step) {
@@ -550,6 +674,38 @@ Test(compile, a_function_that_sets_a_learning_rate_is_recorded) {
   end_model(&m[0]), end_model(&m[1]);
 }
 
+static tc_status leaves_grads_off(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_no_grad_begin();
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+static tc_status seeds(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_seed(12);
+  out[0] = tc_add(in[0], tc_rand(TC_SHAPE(N), TC_F32));
+  return TC_OK;
+}
+
+Test(compile, a_function_that_changes_the_threads_state_is_recorded) {
+  tc_tensor x = vector(1), out;
+  float first[N], second[N];
+  tc_compiled *c = tc_compile(seeds, NULL, NULL), *d = tc_compile(leaves_grads_off, NULL, NULL);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, first, N);
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  read_out(out, second, N);
+  EXPECT_SAME(first, second, N);
+  cr_expect(strstr(tc_compiled_stats(c).why_recorded, "a random state that it sets"));
+  for (int i = 0; i < 2; i++) {
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    tc_no_grad_end();
+  }
+  cr_expect(strstr(tc_compiled_stats(d).why_recorded, "tc_no_grad_begin"));
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+}
+
 // ---- what the function reads in C ----
 
 static tc_status counts(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
@@ -634,6 +790,31 @@ Test(compile, wrong_use_is_an_error_that_says_what) {
   cr_expect_eq(tc_compiled_stats(NULL).n_calls, 0);
   tc_compiled_destroy(NULL);
   tc_compiled_destroy(c), tc_compiled_destroy(d);
+}
+
+static tc_status differentiates_root(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_sum(tc_sqrt(tc_mul(*(tc_tensor *)user, in[0])), TC_ALL, false);
+  return tc_backward(out[0]);
+}
+
+Test(compile, an_anomaly_names_the_gradients_op_in_each_call) {
+  setenv("TC_ANOMALY", "1", 1);
+  tc_tensor w = tc_param(vector(1)), out;
+  tc_compiled *c = tc_compile(differentiates_root, &w, NULL);
+  for (int i = 0; i < 3; i++) {
+    tc_tensor x = tc_full(TC_SHAPE(N), i == 1 ? 1.0 : 0.0, TC_F32);
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    tc_tensor g = tc_grad(w);
+    if (i == 1)
+      OK(tc_eval(1, &g));
+    else
+      EXPECT_FAILS(tc_eval(1, &g), TC_ERR_ANOMALY, "a part of the gradient of sqrt at");
+    OK(tc_zero_grad_of(1, &w));
+  }
+  expect_stats(c, 1, 2, 1, 0);
+  tc_compiled_destroy(c);
+  tc_release(w);
 }
 
 // ---- lives ----
