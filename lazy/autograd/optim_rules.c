@@ -1,8 +1,8 @@
 // The optimizers' formulas, one function each.
 //
 // In: a parameter, its gradient, its state. Out: nodes of the next ones.
-// The formulas and their order are PyTorch's single-tensor ones (torch.optim). Lion is its paper's: Chen et al.,
-// Symbolic Discovery of Optimization Algorithms, 2023, program 1.
+// The formulas and their order are PyTorch's single-tensor ones (torch.optim). Lion is its paper's:
+// Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, program 1.
 // Invariants: learning rate, decay and corrections are arguments of the plan.
 // Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
@@ -113,8 +113,8 @@ static void update_sgd(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_nod
   e->next_param = tc_rec_add_sum_at(t, p, g, -tc_optim_lr(opt, e->group));
 }
 
-// Multiplies by the inverse of the second correction's root where PyTorch divides: one more rounding,
-// one division less.
+// Multiplies by the inverse of the second correction's root where PyTorch divides: one more
+// rounding, one division less.
 static void update_adam(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_node p, tc_node g) {
   const tc_adam_options *o = &opt->adam;
   double lr = tc_optim_lr(opt, e->group);
