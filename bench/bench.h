@@ -84,6 +84,10 @@ int bench_serve(const char *name, int threads);
 // them. false if it failed.
 bool bench_first_mlp_step(void);
 bool bench_first_step(const char *bench, const char *name);
+// The first result of a program in a file (bench/export.c); false if it failed.
+bool bench_first_program(void);
+// A row of the seconds from a process's start to its line, without a cache on disk.
+void bench_measure_start(const char *bench, const char *name, const char *what);
 // MiB that three steps of training need at most over parameters and input; negative if it failed.
 double bench_peak_of_training(const char *bench, const char *name);
 // Resident memory now, starting the peak over from it; the peak since. MiB.

@@ -43,6 +43,7 @@ static double cpu_seconds(void) {
 static double fresh_figure(const char *what) {
   if (strcmp(what, "sincos10") == 0) return first_sincos() ? bench_peak() : -1;
   if (strcmp(what, "mlptrain_small") == 0) return bench_first_mlp_step() ? bench_peak() : -1;
+  if (strcmp(what, "program") == 0) return bench_first_program() ? bench_peak() : -1;
   if (strcmp(what, "resnet18_train") == 0) return first_resnet18_step() ? bench_peak() : -1;
   if (strcmp(what, "compile_resnet18_train") == 0) {
     double start = cpu_seconds(), first = first_resnet18_step() ? cpu_seconds() - start : -1;
@@ -50,6 +51,9 @@ static double fresh_figure(const char *what) {
     return first >= 0 && first_resnet18_step() ? first - (cpu_seconds() - start) : -1;
   }
   if (strcmp(what, "peak_resnet18_train") == 0) return bench_peak_of_training("resnet18_train", "16x3x128x128");
+  if (strcmp(what, "peak_resnet18_train_amp") == 0)
+    return bench_peak_of_training("resnet18_train", "16x3x128x128_amp");
+  if (strcmp(what, "peak_gpt2_train_amp") == 0) return bench_peak_of_training("gpt2_train", "2x256_amp");
   return strcmp(what, "peak_gpt2_train") == 0 ? bench_peak_of_training("gpt2_train", "2x256") : -1;
 }
 
@@ -136,6 +140,11 @@ static void measure_starts(const char *bench, disk_state disk) {
   }
 }
 
+void bench_measure_start(const char *bench, const char *name, const char *what) {
+  sample s = {what, true, NO_CACHE};
+  bench_measure(&(bench_row){.bench = bench, .name = name, .unit = "s", .n_samples = 7, .run = run_sample, .arg = &s});
+}
+
 void bench_cold(void) {
   measure_starts("cold", EMPTY_CACHE);
 }
@@ -145,8 +154,11 @@ void bench_warm(void) {
 }
 
 void bench_peak_memory(void) {
-  static sample samples[] = {{"peak_resnet18_train", false, NO_CACHE}, {"peak_gpt2_train", false, NO_CACHE}};
-  for (int i = 0; i < 2; i++)
+  static sample samples[] = {{"peak_resnet18_train", false, NO_CACHE},
+                             {"peak_resnet18_train_amp", false, NO_CACHE},
+                             {"peak_gpt2_train", false, NO_CACHE},
+                             {"peak_gpt2_train_amp", false, NO_CACHE}};
+  for (int i = 0; i < 4; i++)
     bench_measure(&(bench_row){.bench = "peak_memory",
                                .name = samples[i].what + strlen("peak_"),
                                .unit = "MiB",

@@ -12,6 +12,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <tc/compile.h>
 #include <unistd.h>
 
 typedef struct pair {
@@ -140,6 +141,61 @@ void bench_step(void) {
   pair p = {bench_tensor(TC_SHAPE(10, 10), 1), bench_tensor(TC_SHAPE(10, 10), 2)};
   bench_measure(
       &(bench_row){.bench = "step", .name = "step100", .unit = "us", .run = step_once, .arg = &p, .check = step_right});
+}
+
+// ---- compiled: us a call of a compiled function of the same 100 ops, to the value ----
+
+static tc_status compiled_ops(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const pair p = {in[0], in[1]};
+  (void)user, (void)n_in, (void)n_out;
+  out[0] = mixed_ops(&p);
+  return TC_OK;
+}
+
+typedef struct compiled_step {
+  pair p;
+  tc_compiled *c;
+} compiled_step;
+
+static double compiled_once(void *arg, int n) {
+  const compiled_step *s = arg;
+  float out[100];
+  double start = bench_now();
+  for (int i = 0; i < n; i++) {
+    tc_tensor y;
+    tc_scope scope = tc_scope_begin();
+    tc_status st = tc_compiled_call(s->c, &s->p.a, 2, &y, 1);
+    if (st == TC_OK) st = tc_to_host(y, out, sizeof(out));
+    tc_scope_end(scope);
+    if (st != TC_OK) return -1;
+  }
+  return bench_now() - start;
+}
+
+// Each value is the recorded one, and known calls allocate nothing.
+static bool compiled_right(void *arg) {
+  compiled_step *s = arg;
+  float want[100], got[100];
+  tc_scope scope = tc_scope_begin();
+  tc_tensor y;
+  tc_status st = tc_to_host(mixed_ops(&s->p), want, sizeof want);
+  if (st == TC_OK) st = tc_compiled_call(s->c, &s->p.a, 2, &y, 1);
+  if (st == TC_OK) st = tc_to_host(y, got, sizeof got);
+  tc_scope_end(scope);
+  if (st != TC_OK || memcmp(got, want, sizeof got) != 0 || compiled_once(arg, 3) < 0) return false;
+  uint64_t before = bench_n_mallocs();
+  double seconds = compiled_once(arg, 100);
+  uint64_t n = bench_n_mallocs() - before;
+  if (n > 0) fprintf(stderr, "  %llu heap allocations in 100 calls\n", (unsigned long long)n);
+  return seconds >= 0 && n == 0;
+}
+
+void bench_compiled(void) {
+  compiled_step s = {.p = {bench_tensor(TC_SHAPE(10, 10), 1), bench_tensor(TC_SHAPE(10, 10), 2)},
+                     .c = tc_compile(compiled_ops, NULL, NULL)};
+  bench_measure(&(bench_row){
+      .bench = "compiled", .name = "chain100", .unit = "us", .run = compiled_once, .arg = &s, .check = compiled_right});
+  tc_compiled_destroy(s.c);
 }
 
 // ---- linrelu: relu of a linear layer of 100 x 10, the value in hand ----

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/roof.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -43,43 +45,7 @@ typedef struct lane {
 // Twelve independent chains hide the latency of four or five cycles at two a cycle. Named
 // registers: gcc 12 spills arrays of them.
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define FMA_ROUNDS 20000
-
-__attribute__((target("avx512f"))) static float fma512(void) {
-  __m512 m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
-#define X(i) __m512 r##i = _mm512_set1_ps(1.0f + (float)i);
-  TWELVE(X)
-#undef X
-  for (int k = 0; k < FMA_ROUNDS; k++) {
-#define X(i) r##i = _mm512_fmadd_ps(r##i, m, c);
-    TWELVE(X)
-#undef X
-    __asm__ volatile("" : "+x"(m));  // keeps the loop from being shortened
-  }
-  __m512 sum = c;
-#define X(i) sum = _mm512_add_ps(sum, r##i);
-  TWELVE(X)
-#undef X
-  return _mm512_reduce_add_ps(sum);
-}
-
-__attribute__((target("avx2,fma"))) static float fma256(void) {
-  __m256 m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
-#define X(i) __m256 r##i = _mm256_set1_ps(1.0f + (float)i);
-  TWELVE(X)
-#undef X
-  for (int k = 0; k < FMA_ROUNDS; k++) {
-#define X(i) r##i = _mm256_fmadd_ps(r##i, m, c);
-    TWELVE(X)
-#undef X
-    __asm__ volatile("" : "+x"(m));
-  }
-  __m256 sum = c;
-#define X(i) sum = _mm256_add_ps(sum, r##i);
-  TWELVE(X)
-#undef X
-  return _mm256_cvtss_f32(sum);
-}
+#define DOT_ROUNDS 20000
 
 __attribute__((target("avx512f,avx512bf16"))) static float dots512(void) {
   __m512i word = _mm512_set1_epi32(0x3A833F80);  // 0.001 and 1, about
@@ -87,7 +53,7 @@ __attribute__((target("avx512f,avx512bf16"))) static float dots512(void) {
 #define X(i) __m512 r##i = _mm512_set1_ps(1.0f + (float)i);
   TWELVE(X)
 #undef X
-  for (int k = 0; k < FMA_ROUNDS; k++) {
+  for (int k = 0; k < DOT_ROUNDS; k++) {
 #define X(i) r##i = _mm512_dpbf16_ps(r##i, m, m);
     TWELVE(X)
 #undef X
@@ -98,20 +64,6 @@ __attribute__((target("avx512f,avx512bf16"))) static float dots512(void) {
   TWELVE(X)
 #undef X
   return _mm512_reduce_add_ps(sum);
-}
-
-__attribute__((target("avx512f"))) static void triad512(float *a, const float *b, const float *c, int64_t n) {
-  __m512 s = _mm512_set1_ps(3.0f);
-  for (int64_t i = 0; i + 16 <= n; i += 16)
-    _mm512_stream_ps(a + i, _mm512_fmadd_ps(s, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
-  _mm_sfence();
-}
-
-__attribute__((target("avx2,fma"))) static void triad256(float *a, const float *b, const float *c, int64_t n) {
-  __m256 s = _mm256_set1_ps(3.0f);
-  for (int64_t i = 0; i + 8 <= n; i += 8)
-    _mm256_stream_ps(a + i, _mm256_fmadd_ps(s, _mm256_load_ps(c + i), _mm256_load_ps(b + i)));
-  _mm_sfence();
 }
 
 __attribute__((target("avx512f"))) static float read512(const float *a, int64_t n) {
@@ -136,11 +88,6 @@ __attribute__((target("avx2"))) static float read256(const float *a, int64_t n) 
   return _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(r0, r1), _mm256_add_ps(r2, r3)));
 }
 
-static int vector_floats(void) {
-  if (__builtin_cpu_supports("avx512f")) return 16;
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
-}
-
 // Whether pairs of bf16 are multiplied faster than floats; found once, before lanes run.
 static bool has_fast_dots(void) {
   static int known = -1;
@@ -149,7 +96,7 @@ static bool has_fast_dots(void) {
   float sink = 0;
   for (int i = 0; i < 20; i++) {
     double start = bench_now(), between = (sink += dots512(), bench_now());
-    sink += fma512() + fma512();
+    (void)tc_roof_fma(&sink), (void)tc_roof_fma(&sink);
     double took[] = {between - start, bench_now() - between};
     for (int k = 0; k < 2; k++) best[k] = took[k] < best[k] ? took[k] : best[k];
   }
@@ -161,33 +108,24 @@ static bool has_fast_dots(void) {
 // One unit of a lane's work; returns flops or bytes.
 static double work_once(lane *l) {
   const slice *s = l->s;
-  int width = vector_floats();
+  int width = tc_roof_width();
   if (s->roof == BENCH_BF16 && has_fast_dots()) {
     l->sink += dots512();
-    return 2.0 * 2 * 12 * FMA_ROUNDS * width;
+    return 2.0 * 2 * 12 * DOT_ROUNDS * width;
   }
-  if (s->roof == BENCH_FMA || s->roof == BENCH_BF16) {
-    l->sink += width == 16 ? fma512() : fma256();
-    return 2.0 * 12 * FMA_ROUNDS * width;
-  }
+  if (s->roof == BENCH_FMA || s->roof == BENCH_BF16) return tc_roof_fma(&l->sink);
   int64_t part = s->roof == BENCH_TRIAD ? s->n / 3 : s->n;  // floats of one array
   part = part / 64 * 64;
   int64_t share = part / s->n_threads / 64 * 64;
   int64_t first = share * l->id, n = l->id == s->n_threads - 1 ? part - first : share;
   float *a = buffer.data + first;
-  if (s->roof == BENCH_TRIAD) {
-    (width == 16 ? triad512 : triad256)(a, a + part, a + 2 * part, n);
-    return 12.0 * (double)n;
-  }
+  if (s->roof == BENCH_TRIAD) return tc_roof_triad(a, a + part, a + 2 * part, n);
   l->sink += (width == 16 ? read512 : read256)(a, n);
   return 4.0 * (double)n;
 }
 
 #else
 
-static int vector_floats(void) {
-  return 0;
-}
 static bool has_fast_dots(void) {
   return false;
 }
@@ -263,7 +201,7 @@ static double run_lanes(slice *s, double *fastest) {
 
 double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
   double fastest;
-  if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
+  if (roof == BENCH_NO_ROOF || tc_roof_width() == 0 || n_threads > MAX_THREADS) return 0;
   if (roof == BENCH_BF16) (void)has_fast_dots();
   if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
   return run_lanes(&(slice){.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds},
@@ -274,7 +212,7 @@ bool bench_has_cores(int n_threads) {
   static double best;  // of a core, since the process began
   double fastest;
   cpu_set_t mask;
-  if (vector_floats() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 ||
+  if (tc_roof_width() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 ||
       CPU_COUNT(&mask) < n_threads)
     return true;
   double rate = run_lanes(&(slice){.roof = BENCH_FMA, .n_threads = n_threads, .seconds = 0.002}, &fastest);

@@ -72,6 +72,8 @@ tc_status tc_gpu_read_end(tc_gpu *g, const void *to);
 // Does the same on every open device.
 tc_status tc_gpu_read_end_all(const void *to);
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
+// Counts the copies on the device since the latest run as a run, for which readers wait.
+tc_status tc_gpu_copies_end(tc_gpu *g);
 tc_status tc_gpu_wait(tc_gpu *g);
 tc_status tc_gpu_wait_all(void);  // for every device that is open and not lost
 

@@ -53,7 +53,7 @@ static tc_tensor beside(const char *option, const char *path, tc_tensor ids) {
 
 int main(int argc, char **argv) {
   cli c = cli_parse(argc, argv, "BERT: the last hidden state [b, t, dim] of token ids [b, t].",
-                    "weights input mask types output heads batch dtype device threads seed ");
+                    "weights input mask types output heads batch dtype amp device threads seed ");
   if (!c.input || !c.output) cli_fail("--input or --output is missing; %s --help tells what there is", argv[0]);
   tc_scope scope = tc_scope_begin();
   work w = {.ids = cli_load_ids("input", c.input)};

@@ -119,8 +119,10 @@ static void draw_rows(tc_tensor all, int64_t k, int64_t *out) {
 static void next(const cli *c, const work *w, tc_tensor ids, gpt2_cache *cache, int64_t *out) {
   tc_dims d = tc_shape(ids);
   tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
+  cli_amp_begin(c);
   tc_tensor hidden = gpt2_forward(w->model, ids, w->n_heads, cache);
   tc_tensor all = gpt2_logits(w->model, tc_select(hidden, 1, d.dim[1] - 1));
+  cli_amp_end(c);
   tc_tensor result = tc_keep(c->top_k ? tc_cast(all, TC_F32) : tc_argmax(all, 1, false));
   tc_scope_end(scope);  // nothing else is asked of the run
   if (c->top_k)
@@ -176,9 +178,9 @@ static void generate(const cli *c, const work *w, const vocab *v) {
 }
 
 int main(int argc, char **argv) {
-  cli c = cli_parse(argc, argv,
-                    "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
-                    "weights input output train lr save generate top-k vocab heads batch dtype device threads seed ");
+  cli c = cli_parse(
+      argc, argv, "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
+      "weights input output train lr save generate top-k vocab heads batch dtype amp device threads seed ");
   vocab v = {0};
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");

@@ -36,7 +36,7 @@ typedef struct tc_anomaly {
 
 typedef struct tc_kernel_facts {
   char name[64];
-  const char *kind;  // static: "generated", "library", "reference", "zero" or "check"
+  const char *kind;  // static: "generated", "library", "reference", "zero", "control" or "check"
   uint32_t stage, n_nodes;
   uint32_t node;  // the plan's, that the first one it stores is or is read by. TC_LEAF_NONE: not known
   const char *op;  // of the first node that it stores
@@ -126,6 +126,8 @@ typedef struct tc_lowering_ops {
   const tc_plan_facts *(*describe)(const tc_plan *plan);
   // The instruction set that code is made for. Static.
   const char *(*isa)(void);
+  // f32 operations and bytes of memory that the host does at most, a second, as tc_host_roof.
+  void (*host_roof)(double *flops, double *bytes);
   // Drops cached kernels, and waits for compilers.
   void (*clear)(void);
   // Adds its counters.

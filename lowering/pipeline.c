@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/autotune/host_roof.h"
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
@@ -20,6 +21,7 @@
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/isa.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 #include "runtime/passes.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -320,6 +322,8 @@ static tc_plan_facts *describe_anew(const tc_plan *plan) {
   uint64_t graph;
   memcpy(&copy, plan, sizeof copy);
   tc_error_mark before = tc_error_now();
+  const tc_options *mine = tc_options_mine;
+  tc_options_mine = plan->options;
   tc_program *p = tc_calloc(1, sizeof *p);
   copy.out = tc_malloc((plan->n_out + 1) * sizeof *copy.out);
   if (p && copy.out) {
@@ -335,6 +339,7 @@ static tc_plan_facts *describe_anew(const tc_plan *plan) {
   }
   tc_free(copy.out);
   if (p) tc_program_destroy(p);
+  tc_options_mine = mine;
   return facts;
 }
 
@@ -491,6 +496,21 @@ static size_t any_size_bytes(const void *general) {
   return tc_size_piece_bytes(general);
 }
 
+tc_status tc_pipeline_lower_steps(tc_plan *plan, tc_program **out) {
+  uint64_t graph;
+  *out = NULL;
+  tc_program *p = tc_calloc(1, sizeof *p);
+  if (!p) return no_room();
+  tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
+  tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
+  if (st == TC_OK) st = build_steps(&b, &graph);
+  fini_builder(&b);
+  if (st == TC_OK) st = finish(p);
+  if (st != TC_OK) return tc_program_destroy(p), st;
+  *out = p;
+  return TC_OK;
+}
+
 // ---- the interface lazy sees ----
 
 static void clear(void) {
@@ -519,6 +539,7 @@ const tc_lowering_ops tc_lowering = {
     .find_anomaly = tc_anomaly_find,
     .describe = describe,
     .isa = isa_name,
+    .host_roof = tc_host_roof,
     .clear = clear,
     .stats = stats,
 };

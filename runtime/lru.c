@@ -24,7 +24,9 @@ tc_lru_entry *tc_lru_evict(tc_lru *l, size_t most, size_t most_bytes) {
     tc_lru_entry **oldest = NULL;
     for (int b = 0; b < TC_LRU_BUCKETS; b++)
       for (tc_lru_entry **e = &l->bucket[b]; *e; e = &(*e)->next)
-        if (!oldest || last_use(*e) < last_use(*oldest)) oldest = e;
+        if (!atomic_load_explicit(&(*e)->pinned, memory_order_relaxed) && (!oldest || last_use(*e) < last_use(*oldest)))
+          oldest = e;
+    if (!oldest) break;
     take_entry(l, oldest, &gone);
   }
   return gone;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ typedef struct tc_lru_entry {
   struct tc_lru_entry *next;  // in its bucket, or in a list of those that were taken out
   _Atomic uint64_t used;      // the owner's clock at the last use
   size_t bytes;
+  _Atomic bool pinned;  // true: it is not evicted
 } tc_lru_entry;
 
 typedef struct tc_lru {
@@ -26,7 +28,7 @@ static inline tc_lru_entry *tc_lru_first(const tc_lru *l, uint64_t hash) {
   return l->bucket[hash % TC_LRU_BUCKETS];
 }
 void tc_lru_add(tc_lru *l, tc_lru_entry *e, uint64_t hash);
-// Takes out entries until there are at most so many, of at most so many bytes but for the last one.
-// A list of them, the latest taken first.
+// Takes out entries that are not pinned until there are at most so many, of at most so many bytes
+// but for the last one. A list of them, the latest taken first.
 tc_lru_entry *tc_lru_evict(tc_lru *l, size_t most, size_t most_bytes);
 tc_lru_entry *tc_lru_take_all(tc_lru *l);

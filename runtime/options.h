@@ -1,7 +1,12 @@
-// Options from the environment, read once.
-// Threads: thread-safe after the first call.
+// Options: those of the environment, read once; over them the process's (tc_set_options), and a
+// region's of this thread (tc_region_begin).
+//
+// In: the environment, and what a program sets. Out: a value a row of options.def.
+// Invariants: a tc_options never changes once it is seen, and lives as long as the process.
+// Threads: thread-safe. Owner: option_sets.c.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,14 +15,30 @@ typedef const char *tc_option_string;
 typedef int64_t tc_option_number;
 
 typedef struct tc_options {
-#define TC_OPTION(field, variable, type, initial, words, meaning) tc_option_##type field;
+#define TC_OPTION(field, variable, type, by, initial, words, meaning) tc_option_##type field;
 #include "runtime/options.def"
 #undef TC_OPTION
+  // Equal numbers: all rows by plan are equal, so that equal records make equal plans. 0: those of
+  // the environment
+  uint32_t plan_class;
+  bool has_budget;  // true: a region gave memory_budget, which goes before tc_set_memory_budget's
 } tc_options;
 
-// Returns the options, borrowed for the life of the process. A value that is not allowed is logged,
-// and the default holds.
-const tc_options *tc_options_get(void);
+// This thread's options, those of its innermost region with any; NULL: the process's.
+extern _Thread_local const tc_options *tc_options_mine;
+// The process's; NULL: the environment was not read yet. Release: who sees it sees the fields.
+extern const tc_options *_Atomic tc_options_current;
+// Those that hold outside of regions. A value of the environment that is not allowed is logged, and
+// the default holds.
+const tc_options *tc_options_of_process(void);
+// Returns the thread's options, borrowed for the life of the process.
+static inline const tc_options *tc_options_get(void) {
+  const tc_options *o = tc_options_mine;
+  if (!o) o = atomic_load_explicit(&tc_options_current, memory_order_acquire);
+  return o ? o : tc_options_of_process();
+}
+// Makes `now` the process's in the place of `was`. False: they were no longer `was`.
+bool tc_options_publish(const tc_options *was, const tc_options *now);
 // Sets TC_EMBED. False: options were read without it before, so parts of the library may have acted
 // on them.
 bool tc_options_embed(void);

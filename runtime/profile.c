@@ -27,6 +27,7 @@ static struct {
   pthread_mutex_t lock;
   tc_sync_point latest[N_LATEST];  // record number n is at n modulo N_LATEST
   uint64_t n;
+  tc_sync_sums sums;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 7)
 
@@ -91,13 +92,26 @@ static void log_line(const tc_sync_point *ticks) {
               r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
 }
 
+static void add_to_sums(tc_sync_sums *s, const tc_sync_point *r) {
+  s->n_syncs++, s->n_failed += r->status != TC_OK, s->n_hits += r->hit, s->n_nodes += r->n_nodes;
+  s->n_kernels += r->n_kernels, s->n_compiled += r->n_compiled, s->bytes += r->bytes, s->ticks += r->total_ns;
+}
+
 void tc_profile_add(const tc_sync_point *r) {
   pthread_mutex_lock(&self.lock);
   self.latest[self.n++ % N_LATEST] = *r;
+  add_to_sums(&self.sums, r);
   if (TC_UNLIKELY(tc_options_profile_summary())) tc_profile_summary_add(r);
   pthread_mutex_unlock(&self.lock);
   tc_sync_watch_add(r);
   if (tc_log_on(TC_LOG_SYNC)) log_line(r);
+}
+
+tc_sync_sums tc_profile_sums(void) {
+  pthread_mutex_lock(&self.lock);
+  tc_sync_sums sums = self.sums;
+  pthread_mutex_unlock(&self.lock);
+  return sums;
 }
 
 int tc_sync_points(int n, tc_sync_point *out) {

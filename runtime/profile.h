@@ -31,5 +31,10 @@ tc_sync_point tc_sync_point_in_ns(const tc_sync_point *record);
 // Adds a record. cause and tier are static strings; times are in ticks, which readers get as
 // nanoseconds.
 void tc_profile_add(const tc_sync_point *record);
+// Sums over all sync points of the process. ticks: of total_ns.
+typedef struct tc_sync_sums {
+  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
+} tc_sync_sums;
+tc_sync_sums tc_profile_sums(void);
 // Prints the summary, of what was added while TC_PROFILE was 1.
 void tc_profile_print(FILE *out);

@@ -129,7 +129,8 @@ typedef struct tc_prof_sync {
   uint32_t thread;  // the system's number
   uint64_t begin_ns;
   uint32_t plan;  // id. 0: it failed before there was one
-  uint32_t site, cause, tier, region, note;  // texts; region: "outer/inner"; note: of a GPU
+  uint32_t site, cause, tier, region, note;  // texts; region: "outer/inner"; note: of a GPU,
+  // or of a compiled function that was traced for this sync, with the guard that failed
   uint32_t stack;  // id. 0: none
   uint16_t flags, miss;  // TC_PROF_HIT.., tc_prof_miss
   uint32_t n_launches, n_compiled;

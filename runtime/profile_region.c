@@ -1,4 +1,4 @@
-// Regions. See profile_region.h.
+// Open regions of threads. See profile_region.h.
 //
 // From its outermost begin to that one's end a thread has memory for what is open. A library that
 // is opened by dlopen has little room for threads' variables.
@@ -16,6 +16,7 @@
 typedef struct open_regions {
   char path[PATH_BYTES];
   uint16_t length[MOST];  // of the path outside of each open region
+  const tc_options *outside[MOST];
   uint32_t n;
 } open_regions;
 
@@ -26,35 +27,33 @@ const char *tc_region_path(void) {
   return mine ? mine->path : "";
 }
 
-void tc_region_begin_at(const char *name, tc_site site) {
+tc_status tc_region_push(const char *name, const tc_options *outside, tc_site site) {
   size_t at = mine ? strlen(mine->path) : 0, n = name ? strlen(name) : 0;
-  if (n == 0) (void)tc_fail(TC_ERR_ARG, "region_begin", site, "a region needs a name");
   if (n_beyond || (mine && mine->n == MOST) || at + n + 2 > PATH_BYTES) {
     n_beyond++;
-    (void)tc_fail(TC_ERR_STATE, "region_begin", site, "%s: more than %d regions, or %d bytes of names, are open",
-                  name ? name : "NULL", MOST, PATH_BYTES - 1);
-    return;
+    return tc_fail(TC_ERR_STATE, "region_begin", site, "%s: more than %d regions, or %d bytes of names, are open",
+                   name ? name : "NULL", MOST, PATH_BYTES - 1);
   }
   if (!mine && !(mine = tc_calloc(1, sizeof *mine))) {
     n_beyond++;
-    (void)tc_fail(TC_ERR_MEMORY, "region_begin", site, "no room for a region");
-    return;
+    return tc_fail(TC_ERR_MEMORY, "region_begin", site, "no room for a region");
   }
+  mine->outside[mine->n] = outside;
   mine->length[mine->n++] = (uint16_t)at;
-  if (n == 0) return;
+  if (n == 0) return TC_OK;
   if (at) mine->path[at++] = '/';
   memcpy(mine->path + at, name, n + 1);
+  return TC_OK;
 }
 
-void tc_region_end_at(tc_site site) {
-  if (n_beyond) {
-    n_beyond--;
-  } else if (!mine) {
-    (void)tc_fail(TC_ERR_STATE, "region_end", site, "no region is open in this thread");
-  } else {
-    mine->path[mine->length[--mine->n]] = 0;
-    if (mine->n) return;
-    tc_free(mine);
-    mine = NULL;
-  }
+bool tc_region_pop(const tc_options **outside) {
+  *outside = tc_options_mine;
+  if (n_beyond) return n_beyond--, true;
+  if (!mine) return false;
+  mine->path[mine->length[--mine->n]] = 0;
+  *outside = mine->outside[mine->n];
+  if (mine->n) return true;
+  tc_free(mine);
+  mine = NULL;
+  return true;
 }

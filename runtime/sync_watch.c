@@ -1,7 +1,6 @@
 // Counts of sync points. See sync_watch.h.
 #include "runtime/sync_watch.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +15,6 @@ static _Thread_local struct {
   tc_sync_watcher *open;  // the innermost
 } mine;
 
-// relaxed: sums that nothing else depends on
-static struct {
-  _Atomic uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
-} sum;
-
-static void count(_Atomic uint64_t *of, uint64_t n) {
-  if (n) atomic_fetch_add_explicit(of, n, memory_order_relaxed);
-}
-
 // Adds a sync point whose times are in ticks.
 static void explain(tc_explanation *e, const tc_sync_point *r) {
   bool is_new = true;
@@ -37,20 +27,7 @@ static void explain(tc_explanation *e, const tc_sync_point *r) {
 void tc_sync_watch_add(const tc_sync_point *r) {
   mine.latest[mine.n % N_LATEST].cause = r->cause;
   mine.latest[mine.n++ % N_LATEST].site = r->site;
-  count(&sum.n_syncs, 1);
-  count(&sum.n_failed, r->status != TC_OK);
-  count(&sum.n_hits, r->hit);
-  count(&sum.n_nodes, r->n_nodes);
-  count(&sum.n_kernels, r->n_kernels);
-  count(&sum.n_compiled, r->n_compiled);
-  count(&sum.bytes, r->bytes);
-  count(&sum.ticks, r->total_ns);
   for (const tc_sync_watcher *w = mine.open; TC_UNLIKELY(w != NULL); w = w->outer) explain(w->into, r);
-}
-
-tc_sync_sums tc_sync_watch_sums(void) {
-  return (tc_sync_sums){sum.n_syncs,   sum.n_failed,   sum.n_hits, sum.n_nodes,
-                        sum.n_kernels, sum.n_compiled, sum.bytes,  sum.ticks};
 }
 
 void tc_sync_watch_begin(tc_sync_watcher *w, tc_explanation *into) {

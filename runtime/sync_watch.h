@@ -1,21 +1,13 @@
-// What a program asks of its sync points while it runs, by tc_explain, tc_expect_syncs and
-// tc_metrics_get.
-// In: each sync point, from the thread that made it. Out: counts and records, per thread; sums of
-// the process.
+// What a program asks of a thread's sync points while it runs, by tc_explain and tc_expect_syncs.
+// In: each sync point, from the thread that made it. Out: counts and records, per thread.
 // Invariants: a sync point is counted once, in the thread that ran it.
-// Threads: per thread; the sums are thread-safe. Owner: static.
+// Threads: per thread. Owner: static.
 #pragma once
 
 #include "runtime/status.h"
 
-typedef struct tc_sync_sums {
-  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
-} tc_sync_sums;
-
 // Counts a sync point of this thread, whose times are in ticks.
 void tc_sync_watch_add(const tc_sync_point *record);
-// The process's sums. ticks: of total_ns.
-tc_sync_sums tc_sync_watch_sums(void);
 
 // An explanation that this thread's sync points are added to, with times in ticks, until the end.
 // They nest: a sync point is added to all that are open.

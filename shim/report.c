@@ -165,6 +165,19 @@ static int by_time(const void *a, const void *b) {
   return (x->calls < y->calls) - (x->calls > y->calls);
 }
 
+// Of the real routines of level 3, calls whose sizes are those that libtc takes.
+static double suited_seconds(const summary *s) {
+  double seconds = 0;
+  for (uint32_t i = 0; i < s->n_records; i++) {
+    const tc_shim_record *r = &s->record[i];
+    char type = record_routine(r)->type;
+    if (is_read(r) && record_routine(r)->level > 2 && (type == 's' || type == 'd') &&
+        (double)(2ull << r->bucket) > s->options->least)
+      seconds += record_seconds(s, r);
+  }
+  return seconds;
+}
+
 static void print_table(FILE *f, summary *s) {
   char moving[16], staying[16], rest[16];
   double left = 0;
@@ -188,6 +201,10 @@ static void print_table(FILE *f, summary *s) {
   if (s->n_records > ROWS)
     fprintf(f, "and %u more rows of %s; all are in the file that TC_SHIM_PROFILE names\n", s->n_records - ROWS,
             short_seconds(rest, sizeof rest, left));
+  double suited = suited_seconds(s);
+  if (s->options->level == TC_SHIM_TRACE && suited > 0.05 * s->wall)
+    fprintf(f, "%s of it in products of sizes from %.0f on: tc-run --shim=eager has libtc make them\n",
+            short_seconds(rest, sizeof rest, suited), s->options->least);
 }
 
 // ---- The file ----

@@ -80,6 +80,27 @@ def dynamic_sizes(program, way):
     assert lines[3:] == ["plans lowered: 300, bound: 0" if way == "ref" else "plans lowered: 1, bound: 299"], out
 
 
+TOUR = """\
+sin(x) + cos(y)
+  as it is               sum 149.5784, 1 run
+  in a region            sum 149.5784, 1 run
+  as a compiled function sum 149.5784, 1 run
+relu(Linear(100, 10)) of 10 rows: 10 x 10, least 0
+an MLP, by a backend that refuses matmul
+  without suppress_errors: a kernel did not compile
+  with it: 1 suppressed, the same bits as without the backend
+ResNet-18 of 2 x 3 x 32 x 32, medians of 3 calls
+  eager TIME ms
+  reduce-overhead TIME ms, TIME times as fast
+  logits agree
+"""
+
+
+def torch_compile_tour(program, way):
+    out, _ = run(program, way, "--small")
+    assert re.sub(r" +\d+\.\d\d (ms|times)", r" TIME \1", out) == TOUR, out
+
+
 def line_fit(program, way):
     out, log = run(program, way)
     training_settles(log, "item")
@@ -90,11 +111,39 @@ def line_fit(program, way):
     assert re.search(r"\[sync\] item at \S*examples/line_fit\.cpp:\d+: ok", log), log[-4000:]
 
 
+def compile(program, way):
+    out, log = run_in({**WAYS[way], "TC_LOG": "guards,sync"}, program)
+    # SGD with momentum, again in plain Python.
+    w, velocity, lr, losses = [0.0] * 4, None, 0.05, {}
+    for i in range(201):
+        rows = [[((i + r) * 7 + k * (i + 3)) % 11 / 5 - 1 for k in range(3)] + [1] for r in range(5 if i == 200 else 8)]
+        errors = [sum(a * b for a, b in zip(w, x)) - (0.5 + sum((k + 1) * x[k] for k in range(3))) for x in rows]
+        scale, n = 0.5 if i % 2 else 1, len(rows)
+        losses[i] = scale * sum(e * e for e in errors) / n
+        grad = [scale * 2 / n * sum(e * x[k] for e, x in zip(errors, rows)) for k in range(4)]
+        velocity = [0.9 * v + g for v, g in zip(velocity, grad)] if velocity else grad
+        lr = 0.01 if i == 100 else lr
+        w = [a - lr * v for a, v in zip(w, velocity)]
+    got = {int(i): float(loss) for i, loss in re.findall(r"^step +(\d+)  loss (\S+)$", out, re.M)}
+    assert got.keys() == {0, 50, 100, 150, 200} and all(abs(loss - losses[i]) < 2e-5 * max(1, losses[i]) for i, loss in got.items()), (got, losses)
+    assert re.findall(r"runs in C, for (\d) rows", out) == ["8", "5"], out
+    assert "\n2 graphs, 201 calls, of which 199 took a graph\n" in out and "\nargument 0 is f32[5, 3]" in out, out
+    assert re.search(r"\[guards\] step: traced for graph 1, \d+ records: argument 0 is f32\[5, 3\].*, was f32\[8, 3\]", log), log
+    assert [h for h in re.findall(r"\[sync\] item at .*?, (hit|new), ", log)].count("new") <= 4, log  # another plan for the first steps' zeros
+
+
 def mlp_regression(program, way):
     out, log = run(program, way)
     training_settles(log)
     losses = numbers("\n".join(line.split("loss")[1] for line in out.splitlines()))
     assert len(losses) == 11 and losses[-1] < losses[0] / 100, out
+
+
+def amp(program, way):
+    out, _ = run(program, way)
+    got = dict(re.findall(r"^(\w+) +loss (\S+),", out, re.M))
+    assert re.findall(r"scale (\S+)", out) == ["1", "1", str(2**24 // 2**5)], out  # five steps left out
+    assert 0.02 < float(got["f32"]) < 0.3 and abs(float(got["bf16"]) - float(got["f32"])) < 0.03, out
 
 
 def existing_code(program, way):
@@ -111,6 +160,29 @@ def existing_code(program, way):
     added = [line[1:].strip() for line in diff.splitlines() if line.startswith("+")]
     assert len(added) == 3 and all(line in source for line in added), added
     assert source.count("// added") == 3, source
+
+
+def export(program, way):
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        path = f"{folder}/model.tcx"
+        if way != "llvm":  # there is no compiler, or tensors are elsewhere: that is said
+            done = subprocess.run([program, path], env={**os.environ, **WAYS[way]}, capture_output=True, text=True)
+            assert done.returncode == 1 and ("nothing to compile with" if way == "interp" else "is on tc:ref") in done.stderr, done.stderr
+            assert not os.path.exists(path)
+            return
+        out, _ = run(program, way, path)
+    w1 = [[math.sin(16 * i + j) for j in range(16)] for i in range(2)]
+    w2 = [[math.cos(3 * i + j) for j in range(3)] for i in range(16)]
+
+    def chances(x):
+        hidden = [math.tanh(sum(a * w[j] for a, w in zip(x, w1))) for j in range(16)]
+        e = [math.exp(sum(h * w[k] for h, w in zip(hidden, w2))) for k in range(3)]
+        return [v / sum(e) for v in e]
+
+    one, four, error = out.splitlines()
+    assert all(abs(g - w) < 6e-4 for g, w in zip(numbers(one), chances([0.5, -1]))), out
+    assert numbers(four) == [max(range(3), key=chances([2 * i, 2 * i + 1]).__getitem__) for i in range(4)], out
+    assert "batch is 3; the file was made for 1, 4" in error, out
 
 
 def digits(program, way):
@@ -197,6 +269,49 @@ for model, words, tolerance in re.findall(r'^TC_MODEL_EXAMPLE\((\w+), *"(.*?)", 
     MODELS.setdefault(model, []).append((words.split(), float(tolerance)))
 
 
+def early_exit(program, way):
+    out, _ = run(program, way)
+    lines = out.splitlines()
+    assert len(lines) == 8, out
+    for i, line in enumerate(lines):
+        x, y = 0.25 * (i - 4), 0.125 * (i * 5 % 8) - 0.5
+        score, by = 2 * x + 0.5 * y, "cheap classifier"
+        if abs(score) <= 1:
+            hidden = [math.tanh(0.5 * (k % 5 - 2) * x + 0.25 * (k % 7 - 3) * y) for k in range(16)]
+            score, by = sum(h * (0.5 if k % 2 else -0.25) for k, h in enumerate(hidden)), "network"
+        got = numbers(line)
+        assert line.endswith("by the " + by) and abs(got[2] - score) < 6e-4, (line, score)
+    assert {"cheap classifier", "network"} == {line.split(" by the ")[1] for line in lines}
+
+
+def beam_search(program, way):
+    """The search written out: beams of (score, name), the best 5 of all continuations in the order of their scores."""
+    source = open("examples/beam_search.c").read()
+    names = re.findall(r'"([a-z]+)"', source.split("names[] = {")[1].split("};")[0])
+    count = [[0.01] * 27 for _ in range(27)]
+    for name in names:
+        last = 0
+        for letter in [ord(c) - 96 for c in name] + [0]:
+            count[last][letter] += 1
+            last = letter
+    log_p = [[math.log(n / sum(row)) for n in row] for row in count]
+    beam, steps = [(0.0, ())], 0
+    while steps < 12 and (steps == 0 or any(name[-1] for _, name in beam)):
+        longer = []
+        for score, name in beam:
+            if steps and not name[-1]:
+                longer.append((score, name + (0,)))
+            else:
+                longer += [(score + log_p[name[-1] if name else 0][b], name + (b,)) for b in range(27)]
+        beam, steps = sorted(longer, key=lambda x: -x[0])[:5], steps + 1
+    out, _ = run(program, way)
+    lines = out.splitlines()
+    assert lines[0] == f"{steps} steps", (lines, steps)
+    want = [(score, "".join(chr(96 + b) for b in name if b)) for score, name in beam]
+    got = [(float(line.split()[0]), line.split()[1]) for line in lines[1:]]
+    assert len(got) == 5 and all(abs(a - c) < 2e-3 and b == d for (a, b), (c, d) in zip(got, want)), (got, want)
+
+
 def save_golden(archive, folder):
     """The archive's tensors whose names begin with golden. as .npy files."""
     with open(archive, "rb") as f:
@@ -238,11 +353,12 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):
-    _, log = run_in({"TC_VERIFY": "1"}, program, *VERIFY_ARGS.get(name, []))
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        _, log = run_in({"TC_VERIFY": "1"}, program, *(word.format(folder=folder) for word in VERIFY_ARGS.get(name, [])))
     assert "TC_VERIFY" not in log, log[-4000:]
 
 

@@ -42,7 +42,7 @@ def command(options):
         if isinstance(value, torch.Tensor):
             np.save(path(name + ".npy"), value.detach().numpy())
             value = path(name + ".npy")
-        words += ["--" + name.replace("_", "-"), str(value)]
+        words += [f"--amp={value}"] if name == "amp" else ["--" + name.replace("_", "-"), str(value)]
     return words
 
 
@@ -69,9 +69,27 @@ def weights_file(w, name="weights.safetensors", prefix="", **more):
     return path(name)
 
 
-def near_losses(text, want):
+def near_losses(text, want, tolerance=1e-3):
     got = [float(x) for x in text.split()]
-    assert len(got) == len(want) and max(abs(a - b) for a, b in zip(got, want)) <= 1e-3, (got, want)
+    assert len(got) == len(want) and max(abs(a - b) for a, b in zip(got, want)) <= tolerance, (got, want)
+
+
+AMP = {"bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def autocast_training(w, losses_of, **options):
+    """Losses as PyTorch's with autocast; weights stay f32."""
+    for amp, dtype in AMP.items():
+        want = losses_of(copy(w), dtype)
+        done = run(weights=weights_file(w), amp=amp, save=path("saved.safetensors"), **options)
+        near_losses(done.stdout, want, 3e-2)
+        assert all(v.dtype == w[k].dtype for k, v in m.load_safetensors(path("saved.safetensors")).items())
+
+
+def autocast_output(want, **options):
+    near(output(amp="f16", **options), want, 2e-2)
+    near(output(amp="bf16", **options), want, 1e-1)
+    fails(["--amp=f32: bf16 or f16"], amp="f32", **{k: v for k, v in options.items()}, output=path("y.npy"))
 
 
 def copy(w):
@@ -174,6 +192,10 @@ def resnet_options(w):
     near(output(input=x, dtype="f16", **given), m.resnet(w, x), 2e-2)
     near(output(input=x, dtype="bf16", **given), m.resnet(w, x), 1e-1)
     resnet_training_in_double(w, torch.randn(4, 3, 40, 33), 0.001)
+    autocast_output(m.resnet(w, x), input=x, **given)
+    calm, labels = m.calm(w), torch.randint(0, w["fc.bias"].numel(), (4,))
+    x4 = torch.randn(4, 3, 64, 47)
+    autocast_training(calm, lambda w, amp: m.resnet_losses(w, x4, labels, 10, 0.01, 0.9, amp), input=x4, labels=labels, train=10, lr=0.01)
     del double["bn1.num_batches_tracked"]
     near(output(input=x, weights=weights_file({k: v.half() if v.is_floating_point() else v for k, v in double.items()}, "half.safetensors")),
          m.resnet(w, x), 2e-2)
@@ -289,6 +311,7 @@ def test_bert():
     near(output(weights=file, dtype="f64", **given), m.bert({k: v.double() for k, v in w.items()}, ids, 8, mask, types), 1e-6)
     near(output(weights=file, dtype="f16", **given), want, 2e-2)
     near(output(weights=file, dtype="bf16", **given), want, 1e-1)
+    autocast_output(want, weights=file, **given)
     wrong_files(w, ids, torch.zeros(5, 13))
     given = dict(weights=file, input=ids, output=path("y.npy"))
     name = "encoder.layer.1.attention.self.key.bias"
@@ -399,7 +422,10 @@ def test_gpt2():
     near(output(weights=file, dtype="f64", **given), m.gpt2({k: v.double() for k, v in w.items()}, ids, 4), 1e-6)
     near(output(weights=file, dtype="f16", **given), want, 2e-2)
     near(output(weights=file, dtype="bf16", **given), want, 1e-1)
+    autocast_output(want, weights=file, **given)
     gpt2_training(w, ids, 4, 1e-3)
+    autocast_training(w, lambda w, amp: m.gpt2_losses(w, ids, 4, 10, 1e-3, amp), train=10, lr=1e-3, **given)
+    run(weights=file, amp="bf16", generate=4, **given)
     generation(w, ids[:1], 4, 32, weights=file)  # to the last position
     generation(w, ids, 2, 12, weights=file, threads=1)
     gpt2_text(w, file, ids, 4)

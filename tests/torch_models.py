@@ -112,17 +112,19 @@ def resnet(w, x, training=False):
     return F.linear(x.mean((2, 3)), w["fc.weight"], w["fc.bias"])
 
 
-def resnet_losses(w, x, labels, steps, lr, momentum):
+def resnet_losses(w, x, labels, steps, lr, momentum, amp=None):
     """Trains w in place."""
     params = [t.requires_grad_() for name, t in w.items() if name.endswith((".weight", ".bias"))]
     opt = torch.optim.SGD(params, lr=lr, momentum=momentum)
-    return descend(opt, lambda: F.cross_entropy(resnet(w, x, True), labels), steps)
+    return descend(opt, lambda: F.cross_entropy(resnet(w, x, True), labels), steps, amp)
 
 
-def descend(opt, loss_of, steps):
+def descend(opt, loss_of, steps, amp=None):
+    """amp: the type that autocast casts to; its cache of weights lasts as long as autocast does, so that ends in each step."""
     losses = []
     for _ in range(steps):
-        loss = loss_of()
+        with torch.autocast("cpu", dtype=amp or torch.bfloat16, enabled=amp is not None):
+            loss = loss_of()
         opt.zero_grad()
         loss.backward()
         opt.step()
@@ -254,10 +256,10 @@ def gpt2(w, ids, heads):
     return norm("ln_f", x) @ w["wte.weight"].T
 
 
-def gpt2_losses(w, ids, heads, steps, lr):
+def gpt2_losses(w, ids, heads, steps, lr, amp=None):
     """Trains w in place."""
     opt = torch.optim.AdamW([t.requires_grad_() for t in w.values()], lr=lr, weight_decay=0.01)
-    return descend(opt, lambda: F.cross_entropy(gpt2(w, ids[:, :-1], heads).flatten(0, 1), ids[:, 1:].flatten()), steps)
+    return descend(opt, lambda: F.cross_entropy(gpt2(w, ids[:, :-1], heads).flatten(0, 1), ids[:, 1:].flatten()), steps, amp)
 
 
 def gpt2_greedy(w, ids, heads, n):

@@ -29,7 +29,7 @@ MAY_USE = {
     "lazy/front": ["tc"],
     "lowering": ["tc", "runtime", "device", "kernels", "lazy"],
     "shim": ["tc"],  # types alone: it links libc, and opens libtc when a program calls BLAS
-    "bench": ["tc", "examples"],  # the models that it times
+    "bench": ["tc", "examples", "kernels"],  # the models that it times, and the loops of the roof
     "examples": ["tc"],
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
     # The models and what talks to peers; comparing and random programs.
@@ -49,6 +49,8 @@ INSIDE = {
         "jit": ["target", "kir", "codegen"],
         "autotune": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit"],
         "program": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit", "autotune"],
+        # Above lowering/pipeline, which is "".
+        "export": ["", "target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit", "autotune", "program"],
     },
     # lazy/front is in MAY_USE, since it stands on the public header alone. "" is lazy/lowering.h, the evaluator.
     "lazy": {
@@ -58,6 +60,7 @@ INSIDE = {
         "ops": ["trace", "sync", "record"],
         "autograd": ["trace", "sync", "record", "ops"],
         "text": ["trace", "sync", "record"],
+        "compile": ["trace", "sync", "record", "ops", "autograd"],
     },
 }
 # Files of a layer that may use all of it; a layer that is not named here may have any.

@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import make_sites
 
 INCLUDE = make_sites.INCLUDE
-HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "io.h": "Files and other libraries", "blas.h": "Direct products"}  # dlpack.h is a copy of DLPack's own
+HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "compile.h": "Compiled functions", "io.h": "Files and other libraries", "program.h": "Compiled programs in files", "blas.h": "Direct products", "control.h": "Control flow"}  # dlpack.h is a copy of DLPack's own
 SECTION = re.compile(r"// ---- (.*?) ----$")
 SHAPE = re.compile(r"\[[^\]]*\]|\bshapes?\b|\bscalars?\b|\brank\b")
 TYPE = re.compile(r"\btypes?\b|floating|integer|\bbools?\b|\b[ui]8\b|\bi(16|32|64)\b|\bb?f(16|32|64)\b")
@@ -187,7 +187,7 @@ class Parser:
             text = re.sub(r" (TC_MUST_USE|__attribute__.*);$", ";", " ".join(text.split())).removeprefix("TC_API ").rstrip(";")
             self.add("function", re.search(r"(\w+)\(", text).group(1), text, own, place)
         elif code.startswith("typedef"):
-            self.add("typedef", re.search(r"(\w+);$", text).group(1), text.rstrip(";"), own, place)
+            self.add("typedef", re.search(r"\(\*(\w+)\)|(\w+)(?:\([^()]*\))?;$", text).group(1) or re.search(r"(\w+)(?:\([^()]*\))?;$", text).group(1), text.rstrip(";"), own, place)
         return end + 1
 
     def record(self, lines, at, place):

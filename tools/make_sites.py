@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
-From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
+From include/tc/api.def (the ops), tc.h and the HEADERS below makes sites.h, io_sites.h and the like beside them, which declare the forms and map the plain
 names to them, lazy/front/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -36,12 +36,18 @@ WITHOUT = {
     "tc_set_log": NEVER_FAILS,
     "tc_sync_points": NEVER_FAILS,
     "tc_metrics_name": NEVER_FAILS,
+    "tc_list_options": NEVER_FAILS,
+    "tc_list_modes": NEVER_FAILS,
+    "tc_list_backends": NEVER_FAILS,
     "tc_site_text": NEVER_FAILS,
     "tc_get_default_device": NEVER_FAILS,
     "tc_is_valid": NEVER_FAILS,
     "tc_is_assignable": NEVER_FAILS,
     "tc_requires_grad": NEVER_FAILS,
     "tc_grad": NEVER_FAILS,
+    "tc_autocast_type": NEVER_FAILS,
+    "tc_grad_scaler_destroy": NEVER_FAILS,
+    "tc_grad_scaler_state_name": NEVER_FAILS,
     "tc_optimizer_state_name": NEVER_FAILS,
     "tc_optimizer_kind": NEVER_FAILS,
     "tc_optimizer_param": NEVER_FAILS,
@@ -54,9 +60,18 @@ WITHOUT = {
     "tc_archive_name": NEVER_FAILS,
     "tc_archive_metadata": NEVER_FAILS,
     "tc_archive_close": NEVER_FAILS,
+    "tc_program_close": NEVER_FAILS,
+    "tc_program_inputs": NEVER_FAILS,
+    "tc_program_outputs": NEVER_FAILS,
+    "tc_program_weights": NEVER_FAILS,
+    "tc_program_sizes": NEVER_FAILS,
+    "tc_program_target": NEVER_FAILS,
     "tc_nn_params_destroy": NEVER_FAILS,
     "tc_nn_count": NEVER_FAILS,
     "tc_nn_count_all": NEVER_FAILS,
+    "tc_compiled_destroy": NEVER_FAILS,
+    "tc_compiled_stats": NEVER_FAILS,
+    "tc_compiled_guards": NEVER_FAILS,
     "tc_nn_has": NEVER_FAILS,
     "tc_nn_tensors": NEVER_FAILS,
     "tc_nn_names": NEVER_FAILS,
@@ -296,7 +311,11 @@ PLAIN_HEAD = """\
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/amp.h>
+#include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
+#include <tc/program.h>
 
 #include "runtime/status.h"
 

@@ -5,6 +5,7 @@
 //   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
 //   taken over (shim_run/shim_run.c)
 //   tc-run --profile FILE -- PROGRAM ARGUMENTS      runs a program of tc's with TC_PROFILE=FILE
+//   tc-run MODEL.tcx, tc-run --embed MODEL.tcx -o model.c      a compiled program in a file (program_run/program_run.c)
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
 // that two runs see the same values.
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include "runtime/hash.h"
 #include "tools/minify/minify.h"
 #include "tools/minify/trace_file.h"
+#include "tools/program_run/program_run.h"
 #include "tools/shim_run/shim_run.h"
 
 typedef struct options {
@@ -34,6 +36,8 @@ static const char help[] =
     "       tc-run --minify FILE | --bisect FILE\n"
     "       tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS..\n"
     "       tc-run --profile FILE -- PROGRAM ARGUMENTS..\n"
+    "       tc-run MODEL.tcx --input x.npy --output y.npy\n"
+    "       tc-run --embed MODEL.tcx -o FILE.c\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
     "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
     "  -t, --trace NUMBER    only the trace of this number in the file, from 1\n"
@@ -51,6 +55,7 @@ static const char help[] =
     "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
     "runs a program that uses tc, and writes each of its sync points to FILE, which tc-prof reads\n"
     "      --profile FILE    as TC_PROFILE=FILE\n"
+    "runs a compiled program of tc_export, or makes it a part of another; tc-run --help MODEL.tcx says more\n"
     "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
 
 static const struct option words[] = {{"device", required_argument, NULL, 'd'}, {"trace", required_argument, NULL, 't'},
@@ -106,6 +111,8 @@ static tc_status prepare(tc_text *x, const options *o) {
   uint32_t n_filled = 0;
   if (o->device) TC_TRY(tc_device_parse(o->device, "tc-run", 0, &device));
   to = (uint64_t)device;
+  for (tc_text_body *b = x->body; b && o->device; b = b->next)
+    for (uint32_t n = 0; n < b->n; n++) b->node[n].dev = device;
   for (uint32_t n = 0; n < x->n; n++) {
     if (o->device) x->node[n].dev = device;
     if (o->device && x->node[n].op == TC_OP_TO && x->node[n].n_attr == 1) x->node[n].attr = &to;
@@ -188,6 +195,7 @@ int main(int argc, char **argv) {
   uint64_t n;
   if (tc_shim_run_is_asked(argc, argv)) return tc_shim_run(argc, argv);
   if (tc_minify_is_asked(argc, argv)) return tc_minify(argc, argv);
+  if (tc_program_run_is_asked(argc, argv)) return tc_program_run_main(argc, argv);
   if (argc > 1 && strncmp(argv[1], "--profile", 9) == 0) return run_profiled(argc, argv);
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {

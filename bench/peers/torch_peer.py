@@ -428,7 +428,7 @@ def evaluator(model, *inputs):
     with torch.no_grad():
         if mode == "frozen":
             model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, inputs)))
-        return function(model, *inputs)
+        return function(under_autocast(model), *inputs)
 
 
 def resnet_infer():
@@ -440,8 +440,20 @@ def bert_infer():
     return evaluator(model, ids(model, *cases.shape_of(case)))
 
 
+def under_autocast(fn):
+    """fn as it is, or in a case that ends so under autocast to bf16, which begins anew in each call."""
+    if not case.endswith("_amp"):
+        return fn
+
+    def call(*args):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return fn(*args)
+
+    return call
+
+
 def stepper(loss_of, optimizer):
-    loss_of = prepare(loss_of)
+    loss_of = prepare(under_autocast(loss_of))
 
     def step():
         loss = loss_of()
@@ -514,8 +526,9 @@ def first(what):
 
 def training(what, numbers=True):
     global bench, case
-    bench, case = what, {"resnet18_train": "16x3x128x128", "gpt2_train": "2x256"}[what]
-    return resnet_train(numbers) if what == "resnet18_train" else gpt2_train()
+    bench, amp = what.removesuffix("_amp"), "_amp" if what.endswith("_amp") else ""
+    case = {"resnet18_train": "16x3x128x128", "gpt2_train": "2x256"}[bench] + amp
+    return resnet_train(numbers) if bench == "resnet18_train" else gpt2_train()
 
 
 def fresh():

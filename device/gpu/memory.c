@@ -209,3 +209,11 @@ tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_end(g);
   return st;
 }
+
+tc_status tc_gpu_copies_end(tc_gpu *g) {
+  TC_TRY(tc_gpu_begin(g, "copying on the device"));
+  tc_status st = tc_gpu_in_flight_wait(g);
+  if (st == TC_OK) st = tc_gpu_in_flight_mark(g);
+  tc_gpu_end(g);
+  return st;
+}

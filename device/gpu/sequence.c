@@ -16,6 +16,7 @@
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 
 #define NO_GRAPH "the driver refused to make or launch its graph"
 #define NO_ROOM "memory was short for its graph"
@@ -194,6 +195,7 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
   tc_gpu_sequence *s = tc_calloc(1, sizeof *s);
   if (!s) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
   s->g = g, s->opened = g->opened, s->n = n, s->n_words = n_words, s->plain = "it has not run";
+  if (!tc_options_get()->gpu_replay) s->refused = "TC_GPU_REPLAY=0, or a mode without graphs";
   s->launch = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->launch);
   s->first = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->first);
   if (!s->launch || !s->first || !calls_plan(s, launch)) {

@@ -37,7 +37,7 @@ void cli_flush(void) {
 
 // ---- Options ----
 
-typedef enum kind { TEXT, COUNT, NUMBER, TYPE } kind;
+typedef enum kind { TEXT, COUNT, NUMBER, TYPE, AMP } kind;
 
 typedef struct row {
   const char *name, *value, *help;
@@ -72,6 +72,8 @@ static const row rows[] = {
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},
     {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
+    {"amp", "[=TYPE]", "autocast to bf16 (default) or f16; weights stay as they are", AMP, offsetof(cli, amp),
+     ", f16 with a gradient scaler"},
     {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
     {"threads", "N", "threads", COUNT, offsetof(cli, threads)},
     {"seed", "N", "of random numbers; 0 if left out", COUNT, offsetof(cli, seed)},
@@ -91,7 +93,7 @@ static void help(const char *program, const char *about, const char *which) {
   for (int i = 0; i < N_ROWS; i++) {
     char left[40];
     if (!has(which, rows[i].name)) continue;
-    snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value);
+    snprintf(left, sizeof left, rows[i].kind == AMP ? "--%s%s" : "--%s %s", rows[i].name, rows[i].value);
     printf("  %-16s  %s%s\n", left, rows[i].help,
            rows[i].in_training && has(which, "train") ? rows[i].in_training : "");
   }
@@ -124,6 +126,10 @@ static void set(cli *c, const row *r, const char *text) {
           return;
         }
       cli_fail("--dtype %s: one of f32, bf16, f16, f64", text);
+    case AMP:
+      if (text && strcmp(text, "bf16") != 0 && strcmp(text, "f16") != 0) cli_fail("--amp=%s: bf16 or f16", text);
+      *(tc_type *)to = text && strcmp(text, "f16") == 0 ? TC_F16 : TC_BF16;
+      return;
   }
 }
 
@@ -187,10 +193,11 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   struct option option[N_ROWS + 2] = {0};
   int number[N_ROWS], n = 0, got;
   bool given[N_ROWS] = {false};
-  cli c = {.dtype = TC_F32, .lr = -1, .momentum = -1};
+  cli c = {.dtype = TC_F32, .amp = TC_N_TYPES, .lr = -1, .momentum = -1};
   for (int i = 0; i < N_ROWS; i++)
     if (has(which, rows[i].name))
-      number[n] = i, option[n++] = (struct option){rows[i].name, required_argument, NULL, 0};
+      number[n] = i,
+      option[n++] = (struct option){rows[i].name, rows[i].kind == AMP ? optional_argument : required_argument, NULL, 0};
   option[n] = (struct option){"help", no_argument, NULL, 0};
   for (int at = 0; (got = getopt_long(argc, argv, "", option, &at)) != -1;) {
     if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
@@ -297,6 +304,14 @@ void cli_progress(const char *what, int64_t done, int64_t n) {
   }
 }
 
+void cli_amp_begin(const cli *c) {
+  if (c->amp != TC_N_TYPES) cli_check(tc_autocast_begin(c->amp));
+}
+
+void cli_amp_end(const cli *c) {
+  if (c->amp != TC_N_TYPES) cli_check(tc_autocast_end());
+}
+
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg) {
   int64_t most = c->batch ? c->batch : ROWS_AT_ONCE, each = most < n_rows ? most : n_rows,
           n = (n_rows + each - 1) / each;
@@ -307,7 +322,9 @@ tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg
   for (int64_t i = 0; i < n; i++) {
     tc_scope scope = tc_scope_begin();
     int64_t first = i * each;
+    cli_amp_begin(c);
     part[i] = tc_keep(fn(arg, first, first + each < n_rows ? each : n_rows - first));
+    cli_amp_end(c);
     tc_scope_end(scope);  // nothing else is asked of the run
     cli_check(tc_eval(1, &part[i]));
     cli_progress("rows", first + each < n_rows ? first + each : n_rows, n_rows);
@@ -323,12 +340,17 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
   if (opt == NULL) cli_check(tc_last_error()->status);
   if (n == 0) cli_fail("--batch %lld: there are %lld rows", (long long)each, (long long)n_rows);
   cli_progress("steps", 0, c->train);
+  tc_grad_scaler *scaler = tc_grad_scaler_create((tc_grad_scaler_options){.disabled = c->amp != TC_F16});
+  if (scaler == NULL) cli_check(tc_last_error()->status);
   for (int64_t step = 0; step < c->train; step++) {
     float value;
     tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
+    cli_amp_begin(c);
     tc_tensor loss = loss_of(arg, step % n * each, each);
-    cli_check(tc_backward(loss));
-    cli_check(tc_optimizer_step(opt));
+    cli_amp_end(c);
+    cli_check(tc_backward(tc_grad_scaler_scale(scaler, loss)));
+    cli_check(tc_grad_scaler_step(scaler, opt));
+    cli_check(tc_grad_scaler_update(scaler));
     cli_check(tc_zero_grad(opt));
     tc_keep(loss);
     tc_scope_end(scope);  // nothing old is held: parameters change in place
@@ -338,4 +360,5 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
     cli_flush();
     cli_progress("steps", step + 1, c->train);
   }
+  tc_grad_scaler_destroy(scaler);
 }

@@ -2,11 +2,12 @@
 // far they are. Mistakes end the program with a sentence on standard error and exit status 1.
 #pragma once
 
-#include <tc/nn.h>
+#include <tc/amp.h>
 
 typedef struct cli {
   const char *weights, *input, *output, *save, *labels, *mask, *types, *vocab, *device;
   tc_type dtype;
+  tc_type amp;  // what autocast casts to; TC_N_TYPES: no autocast
   int64_t batch, threads, train, generate, heads, top_k, seed;  // 0: not given
   double lr, momentum;
 } cli;
@@ -39,11 +40,16 @@ void cli_remark_unused(const cli *c, const tc_archive *a, const tc_nn_params *p,
 // --heads, or one for each 64 of dim, and says so.
 int cli_heads(const cli *c, int64_t dim);
 
+// Between the two, --amp holds: autocast to its type.
+void cli_amp_begin(const cli *c);
+void cli_amp_end(const cli *c);
+
 // What a program does with rows first to first + n - 1 of its input: a result, or a loss.
 typedef tc_tensor (*cli_rows_fn)(void *arg, int64_t first, int64_t n);
 // fn over all n_rows, --batch at a time, joined.
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg);
-// --train steps, each on the next --batch rows; prints the losses, one a line.
+// --train steps, each on the next --batch rows; prints the losses, one a line. With --amp=f16 a
+// gradient scaler leaves out steps whose gradients are not finite.
 void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss, void *arg);
 // One line on standard error, if that is a terminal, from a second after the first call on, which
 // is made before the work: "what: done of n".

@@ -59,7 +59,7 @@ static void train(const cli *c, work *w) {
 
 int resnet_program(int argc, char **argv, const char *about, resnet_config start) {
   cli c = cli_parse(argc, argv, about,
-                    "weights input output train labels lr momentum save batch dtype device threads seed ");
+                    "weights input output train labels lr momentum save batch dtype amp device threads seed ");
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train) cli_fail("nothing to do: give --output or --train");
   tc_scope scope = tc_scope_begin();

@@ -19,8 +19,11 @@ TC_API tc_status tc_expect_syncs_at(int n, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_metrics_get_at(const char *name, uint64_t *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_profile_start_at(const char *file, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_profile_stop_at(tc_site site);
-TC_API void tc_region_begin_at(const char *name, tc_site site);
+TC_API tc_status tc_region_begin_at(const tc_region_options *options, tc_site site);
 TC_API void tc_region_end_at(tc_site site);
+TC_API tc_status tc_set_options_at(const tc_region_options *options, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_register_backend_at(const char *name, tc_backend_fn fn, void *user, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_reset_at(tc_site site);
 TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_push_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_pop_device_at(tc_site site);
@@ -65,6 +68,9 @@ TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
 TC_API tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site site);
 TC_API tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site);
 TC_API tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site);
+TC_API tc_status tc_autocast_begin_at(tc_type type, tc_site site);
+TC_API tc_status tc_autocast_begin_with_at(tc_autocast_options options, tc_site site);
+TC_API tc_status tc_autocast_end_at(tc_site site);
 TC_API tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site);
 TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options options, tc_site site);
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
@@ -130,6 +136,8 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_expect_syncs(...) tc_expect_syncs_at(__VA_ARGS__, TC_HERE)
 #define tc_metrics_get(name, ...) tc_metrics_get_at(name, __VA_ARGS__, TC_HERE)
 #define tc_profile_start(...) tc_profile_start_at(__VA_ARGS__, TC_HERE)
+#define tc_set_options(...) tc_set_options_at(__VA_ARGS__, TC_HERE)
+#define tc_register_backend(name, fn, ...) tc_register_backend_at(name, fn, __VA_ARGS__, TC_HERE)
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
 #define tc_forget(...) tc_forget_at(__VA_ARGS__, TC_HERE)
@@ -539,7 +547,7 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_set_memory_cap(bytes...) tc_set_memory_cap_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_memory_budget(bytes...) tc_set_memory_budget_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_allocator(allocator...) tc_set_allocator_at(__VA_OPT__(allocator,) TC_HERE)
-#define tc_region_begin(name...) tc_region_begin_at(__VA_OPT__(name,) TC_HERE)
+#define tc_region_begin(options...) tc_region_begin_at(__VA_OPT__(options,) TC_HERE)
 #define tc_scope_end(scope...) tc_scope_end_at(__VA_OPT__(scope,) TC_HERE)
 #define tc_keep(t...) tc_keep_at(__VA_OPT__(t,) TC_HERE)
 #define tc_retain(t...) tc_retain_at(__VA_OPT__(t,) TC_HERE)
@@ -561,6 +569,8 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_backward_with(y, grad, flags...) tc_backward_with_at(y, grad, __VA_OPT__(flags,) TC_HERE)
 #define tc_grads_of(y, xs, n, out, flags...) tc_grads_of_at(y, xs, n, out, __VA_OPT__(flags,) TC_HERE)
 #define tc_zero_grad_of(n, params...) tc_zero_grad_of_at(n, __VA_OPT__(params,) TC_HERE)
+#define tc_autocast_begin(type...) tc_autocast_begin_at(__VA_OPT__(type,) TC_HERE)
+#define tc_autocast_begin_with(options...) tc_autocast_begin_with_at(__VA_OPT__(options,) TC_HERE)
 #define tc_set_rng_state(state...) tc_set_rng_state_at(__VA_OPT__(state,) TC_HERE)
 #define tc_sgd(params, n, options...) tc_sgd_at(params, n, __VA_OPT__(options,) TC_HERE)
 #define tc_adam(params, n, options...) tc_adam_at(params, n, __VA_OPT__(options,) TC_HERE)
@@ -584,8 +594,10 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_embed() tc_embed_at(TC_HERE)
 #define tc_profile_stop() tc_profile_stop_at(TC_HERE)
 #define tc_region_end() tc_region_end_at(TC_HERE)
+#define tc_reset() tc_reset_at(TC_HERE)
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
+#define tc_autocast_end() tc_autocast_end_at(TC_HERE)
 
 #endif
 

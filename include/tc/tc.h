@@ -248,7 +248,7 @@ typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
   // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
-  // kernels alone; "none" nothing ran
+  // kernels alone; "own" a backend of the program's. "none": nothing ran
   const char *tier;
   uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
   uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification
@@ -320,13 +320,106 @@ TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 TC_API tc_status tc_profile_start(const char *file) TC_MUST_USE;
 // Ends it. TC_ERR_STATE: none is being written. Thread-safe.
 TC_API tc_status tc_profile_stop(void);
-// Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner". The
-// name is copied, and its sync points have it in a profile. Without one this is all that it costs.
-// TC_ERR_STATE: too many, or names too long, are open; TC_ERR_MEMORY; TC_ERR_ARG: no name. Its end
-// is still due then.
-TC_API void tc_region_begin(const char *name);
+
+// ---- Regions and options ----
+// A region is what a thread does between tc_region_begin and tc_region_end. It has a name in
+// profiles, and options that hold for what is recorded and run in it.
+// Options are rows of one table (tc_list_options). A value is that of the innermost region that
+// gives one, else of tc_set_options, else of the environment (TC_STRICT for strict), else the
+// default. Source: the arguments of torch.compile.
+
+// A switch of a region: 0 inherits, so that a C program may write .fullgraph = true.
+typedef enum tc_setting {
+  TC_INHERIT = 0,  // as outside of the region
+  TC_ON = 1,  // true
+  TC_OFF = 2,  // false
+  TC_AUTO = 3  // for dynamic alone: as it turns out
+} tc_setting;
+
+// A graph as a program's backend is shown it, when a plan is made: nodes in the order of recording.
+typedef struct tc_graph_node {
+  const char *op;  // a row of ops.def, such as "add"; "leaf": an input
+  tc_type type;  // of its value
+  tc_dims shape;  // of its value
+  int n_operands;  // how many of operand
+  const uint32_t *operand;  // numbers of earlier nodes
+  int n_attributes;  // how many of attribute
+  const uint64_t *attribute;  // as ops.def lists them by op: axes, strides, steps
+  // its scalars among those that run is given: n_scalars of them from first_scalar on. A scalar has
+  // the bits of a double where the node is floating, else of an int64_t; starts are int64_t
+  int n_scalars, first_scalar;
+  const char *site;  // "file:line" of the call that recorded it; ""
+} tc_graph_node;
+typedef struct tc_graph_view {
+  const char *device;  // such as "tc:cpu"
+  int n_nodes, n_inputs, n_outputs, n_scalars;  // how many of node, input and output; that run is given
+  const tc_graph_node *node;  // by number
+  const uint32_t *input, *output;  // their nodes
+} tc_graph_view;
+
+// What a backend makes of a graph.
+typedef struct tc_graph_runner {
+  // Computes the outputs from the inputs, both dense row-major memory of the host in the graph's
+  // order; output memory is none of the inputs'. It is called by any thread, by several at once,
+  // and calls nothing of tc. What it returns is the sync's status. NULL: tc makes the plan
+  tc_status (*run)(const void *const *input, void *const *output, const uint64_t *scalar, void *state);
+  void (*release)(void *state);  // when the plan is dropped. NULL: nothing is to be done
+  void *state;  // handed to both
+} tc_graph_runner;
+// Called once for each new plan, inside a sync point, by the thread that syncs; calls nothing of
+// tc. graph: valid during the call. out: empty; left so, tc makes the plan as usual. Another
+// status than TC_OK refuses the graph: the sync fails with it, or with suppress_errors=1 tc makes
+// the plan.
+typedef tc_status (*tc_backend_fn)(const tc_graph_view *graph, tc_graph_runner *out, void *user);
+
+// A field that is 0 or NULL is inherited.
+typedef struct tc_region_options {
+  const char *name;  // in a profile, as "outer/inner"; copied
+  const char *mode;  // "default", "reduce-overhead", ..: tc_list_modes
+  tc_setting fullgraph;  // TC_ON: what would run a part of the recorded graph unasked is an error
+  tc_setting dynamic;  // sizes as arguments of plans: TC_ON always, TC_OFF never, TC_AUTO from a second value on
+  tc_setting disable;  // TC_ON: each op runs when it is recorded
+  const char *backend;  // "default", "eager", ..: tc_list_backends
+  tc_backend_fn backend_fn;  // or a function of the program's, without a name
+  void *backend_user;  // handed to it
+  const char *options;  // "key=value,key=value" over all of these: tc_list_options
+} tc_region_options;
+
+// Begins a region of this thread. Regions nest, 64 deep, and are ended by the thread that began
+// them. Some options make other plans of the same records, such as strict. Where a region of such
+// options begins, what is pending runs first; what the region leaves pending runs at its end.
+// A region with nothing but a name runs nothing. Without a profile that is all that it costs.
+// With fullgraph tc_eval and tc_sync run the graph. Other reasons to run a part of it fail with
+// TC_ERR_STATE, and name op, value and line. These are a value that is read while it is pending, a
+// bound of the trace, and another memory. Ends of scopes and steps of optimizers run nothing.
+// TC_ERR_ARG: no field at all, or a name that is no option's, of which the error names the nearest.
+// So for an option that is not set here or does not take the value, and for an unknown backend.
+// TC_ERR_STATE: too many regions, or names too long, are open. So where something pending would
+// have to run in a region with fullgraph, or after tc_record_only_begin. TC_ERR_MEMORY. The errors
+// of that run.
+// Where it fails, the region has no options and its end is due; the next sync point reports it.
+TC_API tc_status tc_region_begin(const tc_region_options *options);
 // Ends the region begun last. TC_ERR_STATE: none is open in this thread.
 TC_API void tc_region_end(void);
+// Sets the same for the process, over the environment and what was set before. Each thread's syncs
+// have it from now on, but for those in regions with options that are open: these keep what they
+// have. TC_ERR_ARG, too, if name is set. Thread-safe.
+TC_API tc_status tc_set_options(const tc_region_options *options) TC_MUST_USE;
+// Names a backend for .backend and TC_BACKEND. user is the program's, and valid until the process
+// ends. TC_ERR_ARG: no name, a name with "," or "=", no function. TC_ERR_STATE: the name is another
+// backend's. Thread-safe.
+TC_API tc_status tc_register_backend(const char *name, tc_backend_fn fn, void *user) TC_MUST_USE;
+// The key of option number i, from 0, and what it means, unless out_meaning is NULL; those that
+// tc_set_options takes. NULL beyond the last. Static. Thread-safe.
+TC_API const char *tc_list_options(int i, const char **out_meaning);
+// The same of modes.
+TC_API const char *tc_list_modes(int i, const char **out_meaning);
+// The same of backends: tc's, then the program's.
+TC_API const char *tc_list_backends(int i, const char **out_meaning);
+// Forgets all plans, pinned ones too, kernels, and tilings that were timed, of this process, and
+// waits for compilers. Files, options and backends stay. TC_ERR_STATE inside another call of the
+// thread. Source: torch.compiler.reset.
+TC_API tc_status tc_reset(void);
 
 // ---- Devices ----
 // "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
@@ -600,6 +693,28 @@ TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
 // Between the two, what this thread records has no history (torch.no_grad). Calls nest.
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
+
+// ---- Autocast: mixed precision (torch.autocast) ----
+// Between begin and end this thread's ops cast their floating operands as they are recorded: matrix
+// products, convolutions and attention to the type, what loses digits in 16 bits to f32. The column
+// autocast of ops.def and autocast.def say which; docs/autocast.md lists them.
+// Parameters stay f32: each is cast once a step, and its gradient is f32. f64 and integers are left
+// alone. A backward and an optimizer's step cast nothing: end autocast before them, as in PyTorch.
+// Calls nest, and the inner one counts. Errors are also told by the next sync point: TC_ERR_DTYPE
+// unless the type is TC_BF16 or TC_F16, TC_ERR_ARG for a device of no known kind, TC_ERR_STATE for
+// more than 64 open ones, or an end without a begin. A begin that fails changes no type, and has its
+// end. Source: PyTorch's lists for CUDA, on all devices.
+typedef struct tc_autocast_options {
+  tc_type type;  // TC_BF16 or TC_F16; left out: bf16 on tc:cpu, f16 on GPUs
+  const char *device;  // the kind of devices it is for: "tc:cpu", "tc:cuda", "tc:hip"; NULL: all
+  bool disabled;  // true: until the end, ops there take their operands as they are (enabled=False)
+} tc_autocast_options;
+TC_API tc_status tc_autocast_begin(tc_type type);
+TC_API tc_status tc_autocast_begin_with(tc_autocast_options options);
+TC_API tc_status tc_autocast_end(void);
+// The type that matrix products on devices of that kind have now (NULL: tc:cpu); TC_N_TYPES: that of
+// their operands, since no autocast is open (torch.get_autocast_dtype).
+TC_API tc_type tc_autocast_type(const char *device);
 
 // ---- Random numbers: Philox4x32-10, one stream per recording thread ----
 // Restarts this thread's sequence: one seed gives the same draws in any thread. Threads that never

@@ -78,6 +78,14 @@ tc_status tc_ref_reshape(const tc_ref_call *call) {
   return TC_OK;
 }
 
+// The bytes at an offset of a tuple.
+tc_status tc_ref_tuple_element(const tc_ref_call *call) {
+  size_t bytes = tc_type_bytes(call->out.type);
+  for (int d = 0; d < call->out.rank; d++) bytes *= (size_t)call->out.dim[d];
+  if (bytes) memcpy(call->out.ptr, (const char *)call->in[0].ptr + call->attr[0], bytes);
+  return TC_OK;
+}
+
 tc_status tc_ref_permute(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t stride[TC_MAX_RANK];

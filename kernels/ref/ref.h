@@ -43,7 +43,8 @@ typedef struct tc_ref_call {
 typedef tc_status tc_ref_fn(const tc_ref_call *call);
 
 // tc_ref_<word> exists for every word of the op table's reference column (none has no function).
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) tc_ref_fn tc_ref_##reference;
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  tc_ref_fn tc_ref_##reference;
 #include <tc/ops.def>
 #undef TC_OP
 tc_status tc_ref_none(const tc_ref_call *call);

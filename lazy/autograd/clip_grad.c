@@ -4,15 +4,6 @@
 #include "lazy/record/formula.h"
 #include "runtime/arena.h"
 
-tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site) {
-  if (n < 0 || (n > 0 && params == NULL))
-    return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
-  for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i]))
-      return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
-  return TC_OK;
-}
-
 tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
   TC_TRY(tc_params_check("zero_grad", params, n, site));
   tc_trace *t = tc_op_begin("zero_grad", site);

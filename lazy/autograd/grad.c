@@ -18,6 +18,7 @@
 #include "lazy/autograd/walk.h"
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -25,7 +26,8 @@
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  [TC_OP_##NAME] = tc_vjp_##vjp,
 #include <tc/ops.def>
 #undef TC_OP
 };
@@ -34,9 +36,10 @@ static vjp_fn *const rules[TC_N_OP_ROWS] = {
 // memory than what is pending.
 static void add_former(tc_walk *w, tc_param_sum *p, bool anyway) {
   tc_trace *owner;
-  const tc_slot *s = tc_slot_find(p->param, &owner);
+  tc_slot *s = tc_slot_find(p->param, &owner);
   tc_device d = (tc_device)s->device;
   bool gone = owner == w->t && s->gen != p->param.gen;
+  if (TC_UNLIKELY(w->t->capture != NULL) && owner == w->t && !gone) tc_capture_grad(w->t, p->param, s);
   if (!gone && s->grad.gen && !anyway && !tc_walk_is_pending_in(w->t, d)) return;
   p->whole = true;
   if (gone || !s->grad.gen || !tc_walk_enter(w, d)) return;
@@ -140,6 +143,23 @@ static void fail_freed(const tc_walk *w, const tc_segment *s, uint32_t n) {
               read, op, first);
 }
 
+// A result of control flow: its adjoint waits, and the CONTROL is visited for all of them.
+static void visit_element(tc_walk *w, tc_segment *s, uint32_t n) {
+  tc_element *e = tc_arena_alloc(&w->t->walk, sizeof *e);
+  const tc_rec *r = tc_walk_rec(w, s, n);
+  uint32_t control = tc_rec_in(r)[0], number = (uint32_t)tc_rec_attr(r)[1];
+  tc_segment *at = s;
+  bool found = e && tc_walk_find_record(w, &at, &control) && at;
+  if (!found) {
+    tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate");
+    return;
+  }
+  *e = (tc_element){at, control, number, s->adjoint[n], w->elements};
+  w->elements = e;
+  if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
+  if (at->adjoint[control] == TC_NODE_ERR) at->adjoint[control] = tc_walk_use_again(w, e->adjoint);
+}
+
 static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
   tc_node g = s->adjoint[n];
   uint8_t flags = tc_walk_flag(w, s, n);
@@ -153,6 +173,12 @@ static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
+  if (TC_UNLIKELY(w->t->capture != NULL) && (s->run || n < w->t->capture->first_node))
+    tc_capture_break(w->t, "a gradient of what was made outside it", w->t->op, w->t->op_site);
+  if (op == TC_OP_TUPLE_ELEMENT) {
+    visit_element(w, s, n);
+    return;
+  }
   if (is_carried(w, s, n)) {
     cross(w, s, n);
     return;
@@ -161,7 +187,7 @@ static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
   g = tc_walk_take(w, &s->adjoint[n]);
   if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
   w->at = s, w->node = n;
-  uint64_t attr[64], arg[64];  // copies: recording may move the trace
+  uint64_t attr[64], arg[TC_MAX_ARGS];  // copies: recording may move the trace
   int n_in = tc_rec_arity(r), n_attr = tc_rec_attrs(r);
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
@@ -228,7 +254,10 @@ static void free_history(tc_walk *w) {
 
 static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("backward", site);
-  tc_walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
+  if (t->op_status == TC_OK && t->outline)
+    tc_rec_fail(t, TC_ERR_STATE, "a body of control flow gives parameters no gradients: tc_grads_of makes them values");
+  tc_walk w = {
+      .t = t, .visit = visit, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
   tc_node node = tc_op_in(t, y), g = grad.gen ? tc_op_in(t, grad) : TC_NODE_ERR;
   if (node != TC_NODE_ERR && g != TC_NODE_ERR && tc_rec_of(t, g)->shape != tc_rec_of(t, node)->shape) {
     char tg[128], ty[128];
@@ -299,8 +328,9 @@ tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
     tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
   tc_walk w = {.t = t,
+               .visit = visit,
                .create_graph = flags & TC_CREATE_GRAPH,
-               .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH),
+               .retain = (flags & (TC_RETAIN | TC_CREATE_GRAPH)) || t->outline,
                .xs = xs,
                .x_grad = x_grad};
   for (int i = 0; i < n && t->op_status == TC_OK; i++) {

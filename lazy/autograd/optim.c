@@ -21,9 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lazy/autograd/optim.h"
+#include "lazy/autograd/optim_capture.h"
 #include "lazy/autograd/params_check.h"
+#include "lazy/autograd/step_count.h"
 #include "lazy/record/formula.h"
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
@@ -39,7 +43,9 @@ typedef struct entry {
   tc_tensor param;  // retained
   int group;
   tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
-  int64_t n_steps;  // with a gradient
+  int64_t n_steps;  // with a gradient, while they are counted on the host
+  int count, next_count;  // whose steps are its own (step_count.h), and after the step being recorded
+  bool takes_part;  // true: it has a gradient in the step being recorded
   const char *device;  // its name, static; a tensor's never changes
   int part;  // of a step: which of the parameters' devices, by first appearance
   // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
@@ -61,6 +67,13 @@ struct tc_optimizer {
     int64_t step;
     double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
   } bias;
+  tc_step_counts counts_there;  // on the device: of parameters that a gradient scaler has stepped
+  struct adam_bias_there {  // the same on the device, of the count and type seen last
+    tc_node step, first, second;
+    tc_type type;
+  } bias_there;
+  _Atomic int refs;  // the program's, and those of compiled functions that step it
+  bool ended;  // true: the program has destroyed it
   entry *entries;
   state_name *names;  // n * names_each(opt)
   group *groups;
@@ -80,30 +93,6 @@ static int names_each(const tc_optimizer *opt) {
 }
 
 // ---- Making and unmaking ----
-
-typedef struct numbered {
-  uint32_t slot;
-  int number;
-} numbered;
-
-static int by_slot(const void *a, const void *b) {
-  const numbered *x = a, *y = b;
-  return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
-}
-
-static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
-  numbered *all = tc_malloc((size_t)n * sizeof *all), *same = NULL;
-  if (!all) return tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
-  for (int i = 0; i < n; i++) all[i] = (numbered){params[i].slot, i};
-  qsort(all, (size_t)n, sizeof *all, by_slot);
-  for (int i = 1; i < n; i++)
-    if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
-  tc_status st =
-      same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number)
-           : TC_OK;
-  tc_free(all);
-  return st;
-}
 
 static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
   if (value >= 0 && value < below) return TC_OK;  // false for nan
@@ -155,7 +144,8 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
     if (opt->n) memcpy(entries, opt->entries, (size_t)opt->n * sizeof *entries);
     if (opt->n_groups) memcpy(groups, opt->groups, (size_t)opt->n_groups * sizeof *groups);
     groups[opt->n_groups] = options;
-    for (int i = 0; i < n; i++) entries[opt->n + i].param = params[i], entries[opt->n + i].group = opt->n_groups;
+    for (int i = 0; i < n; i++)
+      entries[opt->n + i] = (entry){.param = params[i], .group = opt->n_groups, .count = TC_ON_HOST};
     n_parts = find_parts(entries, n_all, site);
     name_states(opt, names, n_all);
     st = evaluate_params(entries + opt->n, n, n_parts, name, site);
@@ -175,7 +165,7 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
 static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
   TC_TRY(tc_params_check(name, params, n, site));
-  TC_TRY(check_distinct(name, params, n, site));
+  TC_TRY(tc_params_check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
     tc_type type = tc_dtype_at(params[i], site);
     if (!tc_type_is_float(type))
@@ -193,7 +183,7 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
     return NULL;
   }
-  *opt = options;
+  *opt = options, opt->refs = 1;
   if (add_group(opt, name, params, n, (group){lr, weight_decay, true}, site) == TC_OK) return opt;
   tc_free(opt);
   return NULL;
@@ -253,6 +243,13 @@ tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o
   return create("rmsprop", site, params, n, opt, o.lr, o.weight_decay);
 }
 
+static void release_optimizer(void *owner) {
+  tc_optimizer *opt = owner;
+  if (atomic_fetch_sub_explicit(&opt->refs, 1, memory_order_acq_rel) != 1) return;
+  tc_free(opt->entries), tc_free(opt->names), tc_free(opt->groups);
+  tc_free(opt);
+}
+
 void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
   for (int i = 0; i < opt->n; i++) {
@@ -260,16 +257,16 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
       if (!tc_is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
     tc_release_at(opt->entries[i].param, 0);
   }
-  tc_free(opt->entries);
-  tc_free(opt->names);
-  tc_free(opt->groups);
-  tc_free(opt);
+  tc_step_counts_fini(&opt->counts_there);
+  opt->ended = true;
+  release_optimizer(opt);
 }
 
 tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o,
                                     tc_site site) {
-  TC_CALLED_AS("optimizer_add_group");
-  const char *name = "optimizer_add_group";
+  static const char name[] = "optimizer_add_group";
+  TC_CALLED_AS(name);
+  tc_capture_break_mine("parameters that it gives an optimizer", name, site);
   if (opt == NULL) return no_optimizer(name, site);
   group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
   TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
@@ -324,6 +321,16 @@ static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
   return f_sub(t, to, f_num(t, TC_OP_MUL, way, 1 - weight));
 }
 
+// The number of this step of the entry's, counted on the device; TC_NODE_ERR: on the host.
+static tc_node step_there(const tc_optimizer *opt, const entry *e) {
+  return e->next_count == TC_ON_HOST ? TC_NODE_ERR : opt->counts_there.at[e->next_count].number;
+}
+
+// 1 - beta^step, without cancellation
+static tc_node bias_of(tc_trace *t, tc_node step, double beta) {
+  return f_neg(t, tc_rec_unary(t, TC_OP_EXPM1, f_num(t, TC_OP_MUL, step, log(beta))));
+}
+
 static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_sgd_options *o = &opt->sgd;
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
@@ -332,19 +339,40 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
     // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every
     // step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
-    tc_node buffer = add_scaled(t, f_num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
+    tc_node damped = g, step = step_there(opt, e);
+    if (step == TC_NODE_ERR || o->dampening == 0)
+      damped = f_num(t, TC_OP_MUL, g, share);
+    else
+      damped = tc_rec_where(t, f_int(t, TC_OP_EQ, step, 1), g, f_num(t, TC_OP_MUL, g, 1 - o->dampening));
+    tc_node buffer = f_add(t, f_num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), damped);
     e->next_state[0] = buffer;
     g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
   }
   e->next_param = tc_rec_add_sum_at(t, p, g, -lr);
 }
 
+static void count_bias(tc_optimizer *opt, int64_t step) {
+  const tc_adam_options *o = &opt->adam;
+  if (opt->bias.step != step)
+    opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
+}
+
+static void count_bias_there(tc_optimizer *opt, tc_trace *t, tc_node step, tc_type type) {
+  struct adam_bias_there *b = &opt->bias_there;
+  if (b->step == step && b->type == type) return;
+  tc_node count = tc_rec_cast(t, step, type);
+  tc_node second = tc_rec_unary(t, TC_OP_RSQRT, bias_of(t, count, opt->adam.beta2));
+  *b = (struct adam_bias_there){step, bias_of(t, count, opt->adam.beta1), second, type};
+}
+
 static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_adam_options *o = &opt->adam;
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
-  int64_t step = e->n_steps + 1;
-  if (opt->bias.step != step)
-    opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
+  tc_node there = step_there(opt, e);
+  if (there == TC_NODE_ERR)
+    count_bias(opt, e->n_steps + 1);
+  else
+    count_bias_there(opt, t, there, tc_node_type(t, g));
   if (decay != 0) {
     if (o->decoupled)
       p = f_num(t, TC_OP_MUL, p, 1 - lr * decay);
@@ -353,9 +381,16 @@ static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_
   }
   tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
   tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
-  tc_node root = f_num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
+  tc_node root = tc_rec_unary(t, TC_OP_SQRT, square);
   e->next_state[0] = avg, e->next_state[1] = square;
-  e->next_param = add_quotient(t, p, avg, f_num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
+  if (there == TC_NODE_ERR) {
+    root = f_num(t, TC_OP_MUL, root, opt->bias.second);
+    e->next_param = add_quotient(t, p, avg, f_num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
+  } else {
+    root = f_num(t, TC_OP_ADD, f_mul(t, root, opt->bias_there.second), o->eps);
+    tc_node rate = tc_rec_num_first(t, TC_OP_DIV, tc_num_float(-lr), opt->bias_there.first);
+    e->next_param = f_add(t, p, f_div(t, f_mul(t, avg, rate), root));
+  }
 }
 
 static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
@@ -376,20 +411,52 @@ static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_no
 
 // ---- One step ----
 
-static tc_status ensure_states(const tc_optimizer *opt, int part, tc_site site) {
+static tc_status ensure_states(const tc_optimizer *opt, int part, bool is_counted_there, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     entry *e = &opt->entries[i];
-    if (e->part != part || opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1])) continue;
+    bool has_states = opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1]);
+    e->next_count = TC_ON_HOST;
+    if (e->part != part || (has_states && !is_counted_there)) continue;
     tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
-    bool has_grad = !tc_is_none(tc_grad(e->param));
+    e->takes_part = !tc_is_none(tc_grad(e->param));
     tc_scope_end_at(scope, 0);
-    if (has_grad) TC_TRY(ensure_state(opt, e, site));
+    if (e->takes_part) TC_TRY(ensure_state(opt, e, site));
   }
   return TC_OK;
 }
 
+// Gives the entries that take part their counts after the step. scaled: all count on the device,
+// else those that do already.
+static tc_status next_counts(tc_optimizer *opt, int part, bool scaled, tc_site site) {
+  tc_step_counts *c = &opt->counts_there;
+  tc_step_counts_open(c);
+  opt->bias_there.step = TC_NODE_ERR;
+  for (int i = 0; i < opt->n; i++)
+    if (opt->entries[i].part == part && opt->entries[i].takes_part) tc_step_counts_join(c, opt->entries[i].count);
+  for (int i = 0; i < opt->n; i++) {
+    entry *e = &opt->entries[i];
+    if (e->part != part || !e->takes_part || !(scaled || e->count != TC_ON_HOST)) continue;
+    TC_TRY(tc_step_counts_next(c, e->count, e->n_steps, e->param, site, &e->next_count));
+  }
+  return TC_OK;
+}
+
+// The next value of one that is assigned: its present one if the step is skipped.
+static tc_node unless(tc_trace *t, tc_node skip, tc_tensor now, tc_node next, tc_type type) {
+  next = tc_rec_cast(t, next, type);
+  return skip == TC_NODE_ERR ? next : tc_rec_where(t, skip, tc_op_in(t, now), next);
+}
+
+static void update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  switch (opt->rule) {
+    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
+    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
+    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
+  }
+}
+
 // Records the entry's new values; false after a failure.
-static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
+static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e, tc_node skip) {
   e->next_param = TC_NODE_ERR;
   tc_node g = tc_rec_grad(t, e->param);
   if (g == TC_NODE_ERR) return true;
@@ -397,34 +464,81 @@ static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
   if (p == TC_NODE_ERR) return false;
   tc_type type = tc_node_type(t, p);
   g = widened(t, tc_rec_cast(t, g, type)), p = widened(t, p);
-  switch (opt->rule) {
-    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
-    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
-    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
-  }
-  e->next_param = tc_rec_cast(t, e->next_param, type);
+  update(opt, t, e, p, g);
+  e->next_param = unless(t, skip, e->param, e->next_param, type);
   for (int k = 0; k < opt->n_states; k++)
-    if ((e->next_state[k] = tc_rec_cast(t, e->next_state[k], type)) == TC_NODE_ERR) return false;
+    if ((e->next_state[k] = unless(t, skip, e->state[k], e->next_state[k], type)) == TC_NODE_ERR) return false;
   return e->next_param != TC_NODE_ERR;
 }
 
-static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
+static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
   if (e->next_param == TC_NODE_ERR) return TC_OK;
   for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
   TC_TRY(tc_rec_assign(t, e->param, e->next_param));
-  e->n_steps++;
+  if (e->next_count == TC_ON_HOST)
+    e->n_steps++;
+  else
+    tc_step_counts_move(&opt->counts_there, &e->count, e->next_count);
   return TC_OK;
 }
 
+// ---- A step in a compiled function (optim_capture.h) ----
+
+static void retain_optimizer(void *owner) {
+  atomic_fetch_add_explicit(&((tc_optimizer *)owner)->refs, 1, memory_order_relaxed);
+}
+
+static bool step_fits(const void *owner, const void *note) {
+  return !((const tc_optimizer *)owner)->ended && ((const tc_optimizer *)owner)->n == ((const tc_step_note *)note)->n;
+}
+
+static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++) {
+    entry e = opt->entries[i];
+    if (!((const tc_step_note *)note)->steps[i]) continue;
+    tc_node p = widened(t, tc_op_in(t, e.param));
+    update(opt, t, &e, p, p);  // the numbers do not depend on the gradient
+  }
+  return t->op_status == TC_OK;
+}
+
+static void count_step(void *owner, const void *note, int by) {
+  tc_optimizer *opt = owner;
+  for (int i = 0; i < opt->n; i++) opt->entries[i].n_steps += ((const tc_step_note *)note)->steps[i] ? by : 0;
+}
+
+static const tc_step_ops step_ops = {.retain = retain_optimizer,
+                                     .release = release_optimizer,
+                                     .copy_note = tc_step_note_copy,
+                                     .fits = step_fits,
+                                     .record_numbers = record_step_numbers,
+                                     .count = count_step};
+
+static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t first_arg) {
+  tc_step_note *note = tc_step_note_create(opt->n);
+  for (int i = 0; i < opt->n && note; i++)
+    note->steps[i] = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
+  tc_optimizer_capture(t, &step_ops, opt, note, first_arg);
+}
+
 // Steps the parameters of one part, which are on one device.
-static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
-  TC_TRY(ensure_states(opt, part, site));
+static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, tc_site site) {
+  bool is_counted_there = opt->counts && (skip || opt->counts_there.n);
+  TC_TRY(ensure_states(opt, part, is_counted_there, site));
+  if (is_counted_there) TC_TRY(next_counts(opt, part, skip, site));
   tc_status st = TC_OK;
-  bool ok = true;
   tc_trace *t = tc_op_begin("optimizer_step", site);
   bool tape = tc_rec_tape(t, false);
+  uint32_t first_arg = t->n_arg;
+  tc_node skipped = skip ? tc_op_in(t, skip[part]) : TC_NODE_ERR;
+  bool ok = !skip || skipped != TC_NODE_ERR;
+  if (is_counted_there) tc_capture_break_op(t, "a step that is counted on the device");
+  if (ok && is_counted_there) ok = tc_step_counts_record(&opt->counts_there, t, skipped);
   for (int i = 0; i < opt->n && ok; i++)
-    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i]);
+    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i], skipped);
+  if (TC_UNLIKELY(t->capture != NULL) && ok && !is_counted_there) capture_step(opt, t, part, first_arg);
+  if (ok && is_counted_there) st = tc_step_counts_assign(&opt->counts_there, t);
   for (int i = 0; i < opt->n && ok && st == TC_OK; i++)
     if (opt->entries[i].part == part) st = assign_entry(opt, t, &opt->entries[i]);
   tc_rec_tape(t, tape);
@@ -434,12 +548,16 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
   return done == TC_OK && !ok ? tc_last_status() : done;  // passed poison is silent: its own error is the reason
 }
 
+tc_status tc_optimizer_step_unless(tc_optimizer *opt, const tc_tensor *skip, tc_site site) {
+  tc_status st = TC_OK;
+  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, skip, site);
+  return tc_defer_error(st, site);
+}
+
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
   if (opt == NULL) return tc_defer_error(no_optimizer("optimizer_step", site), site);
-  tc_status st = TC_OK;
-  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
-  return tc_defer_error(st, site);
+  return tc_optimizer_step_unless(opt, NULL, site);
 }
 
 // ---- Gradients ----
@@ -462,6 +580,7 @@ static tc_status check_group(const char *name, const tc_optimizer *opt, int g, t
 static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
   TC_TRY(check_group(name, opt, g, site));
   TC_TRY(check_range(name, site, "lr", lr, INFINITY));
+  tc_capture_break_mine("a learning rate that it sets", name, site);
   opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
   return TC_OK;
 }
@@ -496,6 +615,14 @@ const char *tc_optimizer_kind(const tc_optimizer *opt) {
   return opt->rule == RULE_ADAM && opt->adam.decoupled ? "adamw" : kinds[opt->rule];
 }
 
+int tc_optimizer_n_parts(const tc_optimizer *opt) {
+  return opt->n_parts;
+}
+
+int tc_optimizer_part(const tc_optimizer *opt, int i) {
+  return opt->entries[i].part;
+}
+
 tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i) {
   return opt && i >= 0 && i < opt->n ? opt->entries[i].param : (tc_tensor){0, 0};
 }
@@ -512,16 +639,19 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
   }
   const entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
+  if (k == opt->n_states && e->count != TC_ON_HOST)
+    return tc_cast_at(opt->counts_there.at[e->count].steps, TC_F64, site);
   if (k == opt->n_states) return tc_full_at(TC_SCALAR, (double)e->n_steps, TC_F64, site);
   return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
 }
 
-static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
+static tc_status set_steps(tc_optimizer *opt, entry *e, tc_tensor value, tc_site site) {
   double steps = 0;
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
   if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
   e->n_steps = (int64_t)steps;
+  tc_step_counts_move(&opt->counts_there, &e->count, TC_ON_HOST);
   return TC_OK;
 }
 
@@ -531,7 +661,7 @@ tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, t
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
-  if (k == opt->n_states) return set_steps(e, value, site);
+  if (k == opt->n_states) return set_steps(opt, e, value, site);
   TC_TRY(ensure_state(opt, e, site));
   tc_trace *t = tc_op_begin("optimizer_set_state", site);
   bool tape = tc_rec_tape(t, false);

@@ -7,6 +7,7 @@
 
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
+#include "lazy/trace/capture.h"
 
 static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
@@ -79,6 +80,7 @@ tc_tensor tc_grad(tc_tensor h) {
   tc_trace *owner;
   tc_slot *s = tc_slot_lock(h, "grad", 0, &owner);
   tc_tensor grad = s ? s->grad : (tc_tensor){0, 0};
+  if (s && TC_UNLIKELY(owner->capture != NULL) && owner == tc_trace_mine) tc_capture_grad(owner, h, s);
   if (s) tc_slot_unlock(owner);
   return grad;
 }
@@ -87,12 +89,14 @@ tc_node tc_rec_grad(tc_trace *t, tc_tensor param) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(param, &owner);
   if (s && owner != t && param.gen) return (void)own_slot(t, param), TC_NODE_ERR;  // another thread's: refused
-  if (!s || s->gen != param.gen || param.gen == 0 || !s->grad.gen) return TC_NODE_ERR;
-  return tc_op_in(t, s->grad);
+  if (!s || s->gen != param.gen || param.gen == 0) return TC_NODE_ERR;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_grad(t, param, s);
+  return s->grad.gen ? tc_op_in(t, s->grad) : TC_NODE_ERR;
 }
 
 void tc_rec_clear_grad(tc_trace *t, tc_tensor param) {
   tc_slot *s = own_slot(t, param);
+  if (s && TC_UNLIKELY(t->capture != NULL)) tc_capture_grad(t, param, s);
   if (!s || !s->grad.gen) return;
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};

@@ -38,6 +38,7 @@ bool tc_vjp_requires_grad(const tc_vjp *v, int k);
 // operand's type.
 void tc_vjp_give(tc_vjp *v, int k, tc_node grad);
 
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) void tc_vjp_##vjp(tc_vjp *v);
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  void tc_vjp_##vjp(tc_vjp *v);
 #include <tc/ops.def>
 #undef TC_OP

@@ -9,6 +9,7 @@
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
 #include "lazy/sync/sync.h"
+#include "runtime/options.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
@@ -114,15 +115,20 @@ static const tc_past *past_of(const tc_walk *w, tc_segment *s, uint32_t n) {
   return i && i <= s->n_past ? &(s->run ? s->run->past : w->t->past)[i - 1] : NULL;
 }
 
-tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n) {
-  while (s) {
-    uint8_t flags = tc_walk_flag(w, s, n);
-    if (flags & TC_NODE_REQUIRES_GRAD) return sum_of_param(w, param_of(w, s, n));
-    const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, s, n);
+bool tc_walk_find_record(tc_walk *w, tc_segment **s, uint32_t *n) {
+  while (*s) {
+    uint8_t flags = tc_walk_flag(w, *s, *n);
+    if (flags & TC_NODE_REQUIRES_GRAD) return false;
+    const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, *s, *n);
     if (!past) break;
-    n = past->home;
-    s = segment_of(w, s, past->run);
+    *n = past->home;
+    *s = segment_of(w, *s, past->run);
   }
+  return true;
+}
+
+tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n) {
+  if (!tc_walk_find_record(w, &s, &n)) return sum_of_param(w, param_of(w, s, n));
   return s ? &s->adjoint[n] : NULL;
 }
 
@@ -180,6 +186,8 @@ static void each(tc_walk *w, void (*f)(tc_walk *, tc_node *)) {
   for (tc_segment *s = w->segments; s; s = s->next)
     for (uint32_t i = 0; s->run && i < s->n; i++)
       if (s->adjoint[i] != TC_NODE_ERR) f(w, &s->adjoint[i]);
+  for (tc_element *e = w->elements; e; e = e->next)
+    if (e->adjoint != TC_NODE_ERR) f(w, &e->adjoint);
   for (tc_param_sum *p = w->params; p; p = p->next) f(w, &p->sum);
   for (int i = 0; i < w->n_xs; i++) f(w, &w->x_grad[i]);
 }
@@ -251,6 +259,8 @@ bool tc_walk_settle(tc_walk *w) {
   w->n_asked = 0;
   if (!(w->now = segment_make(w, t->n_node))) return false;
   each(w, hold);
+  if (t->op_status == TC_OK && tc_options_get()->fullgraph && t->n_node > t->n_leaf)
+    t->op_status = tc_trace_may_read(t, w->n_asked ? w->asked[0] : t->n_node - 1, t->op_site);
   if (t->op_status == TC_OK) t->op_status = tc_trace_sync(t, TC_CAUSE_BACKWARD, t->op_site, w->n_asked, w->asked);
   tc_walk_find_asked(w);
   return t->op_status == TC_OK;

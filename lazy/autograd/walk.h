@@ -34,8 +34,18 @@ typedef struct tc_param_sum {
 // it is the number of a slot to which the walk holds a reference.
 #define TC_WALK_HELD (UINT32_C(1) << 31)
 
+// A result of control flow that has an adjoint, which waits for the others'.
+typedef struct tc_element {
+  const tc_segment *s;  // of the CONTROL, whose node it is
+  uint32_t control, number;  // number: which result it is
+  tc_node adjoint;
+  struct tc_element *next;
+} tc_element;
+
 typedef struct tc_walk {
   tc_trace *t;
+  void (*visit)(struct tc_walk *w, tc_segment *s, uint32_t node);  // differentiates one record
+  tc_element *elements;
   tc_segment *segments;  // the trace's first until it runs, then runs, latest first
   tc_param_sum *params, **last_param;
   tc_param_sum **param_at;  // the same, by the hash of their slots
@@ -71,6 +81,9 @@ tc_param_sum **tc_walk_param(const tc_walk *w, tc_tensor p);
 // Where gradients of node n are summed: at the record that made the value, in whichever run that
 // is, or at the parameter.
 tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n);
+// The record at which gradients of node n of segment s are summed: on return it is node n of s.
+// False: they are summed at a parameter.
+bool tc_walk_find_record(tc_walk *w, tc_segment **s, uint32_t *n);
 // Whether the adjoint is a stored value; its slot; a new one; its end.
 bool tc_walk_is_held(tc_node a);
 tc_slot *tc_walk_held_slot(tc_node a, tc_tensor *out);

@@ -4,7 +4,11 @@
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
+#include <tc/amp.h>
+#include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
+#include <tc/program.h>
 
 #include "runtime/status.h"
 
@@ -32,16 +36,15 @@ PLAIN(tc_status, tc_expect_syncs, (int n), n, CALLER)
 PLAIN(tc_status, tc_metrics_get, (const char *name, uint64_t *out), name, out, CALLER)
 PLAIN(tc_status, tc_profile_start, (const char *file), file, CALLER)
 PLAIN(tc_status, tc_profile_stop, (void), CALLER)
-
-void tc_region_begin(const char *name) {
-  tc_region_begin_at(name, CALLER);
-}
-
+PLAIN(tc_status, tc_region_begin, (const tc_region_options *options), options, CALLER)
 
 void tc_region_end(void) {
   tc_region_end_at(CALLER);
 }
 
+PLAIN(tc_status, tc_set_options, (const tc_region_options *options), options, CALLER)
+PLAIN(tc_status, tc_register_backend, (const char *name, tc_backend_fn fn, void *user), name, fn, user, CALLER)
+PLAIN(tc_status, tc_reset, (void), CALLER)
 PLAIN(tc_status, tc_set_default_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_push_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_pop_device, (void), CALLER)
@@ -99,6 +102,9 @@ PLAIN(tc_status, tc_backward_with, (tc_tensor y, tc_tensor grad, int flags), y, 
 PLAIN(tc_status, tc_grads_of, (tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags), y, xs, n, out,
       flags, CALLER)
 PLAIN(tc_status, tc_zero_grad_of, (int n, const tc_tensor *params), n, params, CALLER)
+PLAIN(tc_status, tc_autocast_begin, (tc_type type), type, CALLER)
+PLAIN(tc_status, tc_autocast_begin_with, (tc_autocast_options options), options, CALLER)
+PLAIN(tc_status, tc_autocast_end, (void), CALLER)
 PLAIN(tc_status, tc_set_rng_state, (tc_rng_state state), state, CALLER)
 PLAIN(tc_optimizer *, tc_sgd, (const tc_tensor *params, int n, tc_sgd_options options), params, n, options, CALLER)
 PLAIN(tc_optimizer *, tc_adam, (const tc_tensor *params, int n, tc_adam_options options), params, n, options, CALLER)
@@ -196,3 +202,39 @@ PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, 
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_compiled *, tc_compile, (tc_compile_fn fn, void *user, const tc_compile_options *options), fn, user, options,
+      CALLER)
+PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out), c, in,
+      n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_compiled_call_with, (tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
+      tc_tensor *out, int n_out), c, in, n_in, num, n_num, out, n_out, CALLER)
+PLAIN(tc_grad_scaler *, tc_grad_scaler_create, (tc_grad_scaler_options options), options, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_scale, (tc_grad_scaler *s, tc_tensor loss), s, loss, CALLER)
+PLAIN(tc_status, tc_grad_scaler_unscale, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_step, (tc_grad_scaler *s, tc_optimizer *opt), s, opt, CALLER)
+PLAIN(tc_status, tc_grad_scaler_update, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_found_inf, (tc_grad_scaler *s, const tc_optimizer *opt), s, opt, CALLER)
+PLAIN(double, tc_grad_scaler_get_scale, (tc_grad_scaler *s), s, CALLER)
+PLAIN(tc_status, tc_grad_scaler_set_scale, (tc_grad_scaler *s, double scale), s, scale, CALLER)
+PLAIN(tc_tensor, tc_grad_scaler_state, (const tc_grad_scaler *s, int i), s, i, CALLER)
+PLAIN(tc_status, tc_grad_scaler_use_state, (tc_grad_scaler *s, tc_tensor scale, tc_tensor growth_tracker), s, scale,
+      growth_tracker, CALLER)
+PLAIN(tc_status, tc_nn_add_grad_scaler, (tc_nn_params *p, const char *path, tc_grad_scaler *s), p, path, s, CALLER)
+PLAIN(tc_status, tc_export, (tc_compile_fn fn, void *user, int n_inputs, const tc_export_input *inputs, const
+      tc_export_options *options, const char *path), fn, user, n_inputs, inputs, options, path, CALLER)
+PLAIN(tc_program_file *, tc_program_load, (const char *path), path, CALLER)
+PLAIN(tc_program_file *, tc_program_load_memory, (const void *data, size_t bytes), data, bytes, CALLER)
+PLAIN(tc_status, tc_program_verify, (const tc_program_file *p), p, CALLER)
+PLAIN(tc_status, tc_program_run, (const tc_program_file *p, int n, const tc_program_input *inputs, tc_tensor
+      *outputs), p, n, inputs, outputs, CALLER)
+PLAIN(tc_status, tc_program_run_arrays, (const tc_program_file *p, int n_inputs, const tc_program_array *inputs, int
+      n_outputs, const tc_program_array *outputs), p, n_inputs, inputs, n_outputs, outputs, CALLER)
+PLAIN(tc_status, tc_cond, (tc_tensor pred, tc_body_fn *then, tc_body_fn *otherwise, void *user, const tc_tensor *in,
+      int n_in, tc_tensor *out, int n_out), pred, then, otherwise, user, in, n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_while, (tc_body_fn *test, tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry,
+      tc_tensor *out), test, body, user, carry, n_carry, out, CALLER)
+PLAIN(tc_status, tc_scan, (tc_body_fn *body, void *user, const tc_tensor *carry, int n_carry, const tc_tensor *xs, int
+      n_xs, tc_tensor *out, int n_ys, const tc_scan_options *options), body, user, carry, n_carry, xs, n_xs, out,
+      n_ys, options, CALLER)
+PLAIN(tc_status, tc_checkpoint, (tc_body_fn *fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int
+      n_out), fn, user, in, n_in, out, n_out, CALLER)

@@ -227,7 +227,8 @@ static bool take_options(tc_trace *t, const tc_attention_options *o, tc_attentio
 tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor v, tc_tensor mask,
                                              tc_attention_options options, tc_site site) {
   tc_trace *t = tc_op_begin("scaled_dot_product_attention", site);
-  tc_node in[3] = {tc_op_in(t, q), tc_op_in(t, k), tc_op_in(t, v)}, m = f_given(mask) ? tc_op_in(t, mask) : TC_NODE_ERR;
+  tc_node in[3] = {tc_op_in(t, q), tc_op_in(t, k), tc_op_in(t, v)},
+          m = f_given(mask) ? tc_op_in_uncast(t, mask) : TC_NODE_ERR;
   tc_attention a = {0};
   tc_dims lead;
   int rank;

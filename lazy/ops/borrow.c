@@ -5,6 +5,7 @@
 #include "lazy/ops/host_copy.h"
 #include "lazy/record/append.h"
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "runtime/arena.h"
 
 tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg),
@@ -93,6 +94,7 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   size_t bytes = l->strided ? l->strided->span_bytes : (size_t)n * tc_type_bytes(l->type);
   tc_tensor same = t->op_status == TC_OK ? find_same(t, l, shape_id, d, bytes) : (tc_tensor){0, 0};
   if (same.gen) return (void)tc_op_done(t), same;
+  tc_capture_break_op(t, "memory of the host, whose content may change");
   land_pending(t, l, bytes);
   if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
   if (origin == TC_ORIGIN_BORROWED && tc_device_kind_of(d) == TC_DEVICE_GPU) return copy_to_gpu(t, l, n);

@@ -1,9 +1,11 @@
 // Questions of a program: what a function's sync points are, and how much was done so far.
-// In: the counts of runtime/sync_watch.h. Out: tc_explanation; metrics, a row of metrics.def each.
+// In: the sync points of runtime/sync_watch.h, the sums of runtime/profile.h. Out: tc_explanation;
+// metrics, a row of metrics.def each.
 // Threads: thread-safe; tc_explain sees its own thread. Owner: the caller.
 #include <string.h>
 #include <tc/tc.h>
 
+#include "lazy/sync/graph_backend.h"
 #include "runtime/profile.h"
 #include "runtime/sync_watch.h"
 
@@ -36,7 +38,7 @@ const char *tc_metrics_name(int i, const char **out_meaning) {
 }
 
 tc_status tc_metrics_get_at(const char *name, uint64_t *out, tc_site site) {
-  const tc_sync_sums sums = tc_sync_watch_sums();
+  const tc_sync_sums sums = tc_profile_sums();
   const tc_cache_info cache = tc_cache_stats();
   const tc_memory memory = tc_memory_stats();
   const uint64_t value[] = {

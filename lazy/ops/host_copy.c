@@ -8,6 +8,7 @@
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
@@ -53,6 +54,7 @@ tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site
   tc_trace *t = tc_op_begin("from_host", site);
   if (!data && shape.rank >= 0 && shape.rank <= TC_MAX_RANK && tc_dims_count(&shape) != 0)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  tc_capture_break_op(t, "memory of the host, whose content may change");
   return tc_op_end(t, tc_rec_data(t, data, &shape, type));
 }
 
@@ -78,6 +80,7 @@ tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t
   char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
   if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
   if (n) copy_strided(dense, data, &shape, strides, 0, tc_type_bytes(type));
+  tc_capture_break_op(t, "memory of the host, whose content may change");
   tc_node a = tc_rec_data(t, dense, &shape, type);
   tc_free(dense);
   return tc_op_end(t, a);

@@ -5,6 +5,7 @@
 // checks happen in the recording primitives; nothing here computes.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
+#include "lazy/record/autocast.h"
 #include "lazy/record/formula.h"
 
 // ---- Factories ----
@@ -115,6 +116,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
   tc_tensor tc_##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
     tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b); \
+    tc_autocast_promote(t, &na, &nb); \
     return tc_op_end(t, tc_rec_binary(t, TC_OP_##NAME, na, nb)); \
   }
 
@@ -132,9 +134,11 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define ROW_ATTENTION(NAME, name, arity, dtype)
 #define ROW_INDEX(NAME, name, arity, dtype)
 #define ROW_COMPOSED(NAME, name, arity, dtype)
+#define ROW_CONTROL(NAME, name, arity, dtype)
 #define ROW_EFFECT(NAME, name, arity, dtype)
 
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) ROW_##kind(NAME, name, arity, dtype)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  ROW_##kind(NAME, name, arity, dtype)
 #include <tc/ops.def>
 #undef TC_OP
 
@@ -309,17 +313,18 @@ tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site sit
 }
 
 // src is not cast, as in PyTorch: a cast would silently lose what x's type cannot hold.
-static tc_node source_in(tc_trace *t, tc_tensor src, tc_node x) {
+static tc_node source_in(tc_trace *t, tc_tensor src, tc_node *x) {
   tc_node s = tc_op_in(t, src);
-  if (x == TC_NODE_ERR || s == TC_NODE_ERR || tc_node_type(t, s) == tc_node_type(t, x)) return s;
+  tc_autocast_promote(t, x, &s);
+  if (*x == TC_NODE_ERR || s == TC_NODE_ERR || tc_node_type(t, s) == tc_node_type(t, *x)) return s;
   return tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, src is %s; one type was expected, cast src first",
-                     tc_type_name(tc_node_type(t, x)), tc_type_name(tc_node_type(t, s)));
+                     tc_type_name(tc_node_type(t, *x)), tc_type_name(tc_node_type(t, s)));
 }
 
 #define SCATTER(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = source_in(t, src, a), row; \
+    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = source_in(t, src, &a), row; \
     int k = tc_compose_axis(t, a, axis, &row); \
     if (row != a) i = tc_compose_row_of(t, i), s = tc_compose_row_of(t, s); \
     return tc_op_end( \

@@ -45,13 +45,13 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
                         const uint64_t *attr, int n_arg, const uint64_t *arg, tc_device device) {
   bool wide = tc_op_arity[op] > 2;
   uint32_t extra = (uint32_t)(wide ? (n_in + 1) / 2 : 0) + (uint32_t)n_attr;
-  if (extra > 255 || n_arg > 63)
-    return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
+  if (extra > 255 || n_arg > TC_MAX_ARGS)
+    return tc_rec_fail(t, TC_ERR_ARG, "%d operands and %d scalars are more than one record can hold", n_in, n_arg);
   if (n_in == 0 && !tc_trace_enter_memory(t, device)) return TC_NODE_ERR;
   if (TC_UNLIKELY(!tc_trace_room(t, 2 + extra, (uint32_t)n_arg)))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
-  r->op_args = (uint16_t)(op | (uint32_t)n_arg << 10);
+  r->op_args = (uint16_t)(op | (uint32_t)n_arg << 8);
   r->dtype = (uint8_t)type, r->n_extra = (uint8_t)extra, r->shape = shape;
   r->in[0] = wide ? (uint32_t)n_in : n_in > 0 ? in[0] : (uint32_t)device;
   r->in[1] = !wide && n_in > 1 ? in[1] : 0;

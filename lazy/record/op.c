@@ -2,8 +2,10 @@
 // record.h.
 #include "lazy/trace/thread_trace.h"
 #include "lazy/record/append.h"
+#include "lazy/record/autocast.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
+#include "lazy/trace/capture.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
@@ -47,6 +49,7 @@ static inline __attribute__((always_inline)) tc_trace *open_op(const char *name,
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
+  t->cast_rule = TC_LIKELY(t->context == 0) ? TC_AUTOCAST_none : tc_autocast_rule_of(name);
   return t;
 }
 
@@ -59,7 +62,8 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
-  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
+  bool full = t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t));
+  if (TC_UNLIKELY(full) && !t->outline) {
     tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
     t->op_status = tc_trace_make_way(t, cause, site);
     t->cut_at_bound |= cause == TC_CAUSE_BOUND && t->n_node == 0;
@@ -86,7 +90,7 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   bool is_other = t->slot_of[n] != TC_SLOT_NONE || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
   if (is_other && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   tc_tensor h = tc_trace_handle(t, n, true);
-  if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
+  if (TC_UNLIKELY(tc_options_get()->eager) && !t->outline) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);
   return h;
 }
@@ -122,6 +126,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_buffer_release(v.buf);
   if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h))
     return TC_NODE_ERR;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_see(t, n, TC_SEEN_HANDLE, h);
   return n;
 }
 
@@ -138,7 +143,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   return tc_trace_node(t, s, h);
 }
 
-tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(h, &owner);
   if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
@@ -147,4 +152,9 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   t->n_taken++;
   if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
   return n;
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_node n = tc_op_in_uncast(t, h);
+  return TC_LIKELY(t->cast_rule == TC_AUTOCAST_none) ? n : tc_autocast_operand(t, n);
 }

@@ -36,6 +36,8 @@ tc_trace *tc_op_begin_sync(const char *name, tc_site site);
 // The node of a handle; poison passes silently, stale, null and foreign handles are reported,
 // pending tensors of other threads are flushed.
 tc_node tc_op_in(tc_trace *t, tc_tensor x);
+// The same where autocast casts nothing, whatever the op's rule.
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor x);
 // A handle for the node in the current scope (poison for TC_NODE_ERR); releases the lock.
 tc_tensor tc_op_end(tc_trace *t, tc_node n);
 // Releases the lock without a result: TC_OK, or the status of the failure reported since
@@ -144,6 +146,9 @@ tc_node tc_rec_detach(tc_trace *t, tc_node a);
 // The handle stands for node n from here on (n has the handle's shape and type). A parameter stays
 // a leaf.
 tc_status tc_rec_assign(tc_trace *t, tc_tensor handle, tc_node n);
+// The same with an ASSIGN record that is in the trace already, and among its param_nodes if the
+// handle is a parameter.
+tc_status tc_rec_take_assign(tc_trace *t, tc_tensor handle, tc_node assigned);
 // The gradient accumulated for a parameter as a node, or TC_NODE_ERR (silent) if there is none;
 // sets it; forgets it.
 tc_node tc_rec_grad(tc_trace *t, tc_tensor param);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "lazy/record/append.h"
+#include "lazy/record/outline.h"
+#include "lazy/trace/capture.h"
 #include "runtime/passes.h"
 
 // Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after
@@ -69,9 +71,9 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
 }
 
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
-  if (r->memo_epoch != t->epoch || r->memo_trace != t) {
+  if (r->memo_epoch != t->memo_epoch || r->memo_trace != t) {
     memset(r->memo, 0xFF, r->plan->n_node * sizeof r->memo[0]);
-    r->memo_epoch = t->epoch, r->memo_trace = t;
+    r->memo_epoch = t->memo_epoch, r->memo_trace = t;
   }
   tc_node n = replay(t, r, node);
   return n == TC_NODE_ERR ? n : add_past(t, n, r, node);
@@ -87,6 +89,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
                          absent);
     return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   }
+  if (TC_UNLIKELY(t->outline != NULL)) return tc_outline_slot(t, s, h);
   bool strided = s->buf && s->buf->strided;
   if (s->buf) {
     n = strided ? tc_trace_strided_leaf(t, s->buf, (tc_type)s->dtype, (tc_device)s->device)
@@ -112,5 +115,8 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
 }
 
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
-  return s->epoch == t->epoch ? s->node : node_of_stored(t, s, h);
+  if (TC_LIKELY(s->epoch == t->epoch)) return s->node;
+  tc_node n = node_of_stored(t, s, h);
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_see(t, n, TC_SEEN_HANDLE, h);
+  return n;
 }

@@ -9,20 +9,12 @@
 #include "runtime/options.h"
 #include "runtime/profile_file.h"
 
-// TC_SYNC=error: what is pending is not run where it is read.
-static tc_status refuse_sync(const tc_trace *t, tc_node n, tc_site site) {
-  char place[160];
-  tc_call by = t->call[n];
-  tc_site_text(by.site, place, sizeof place);
-  return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
-                 "TC_SYNC=error: the value is pending, a %s at %s: call tc_eval or tc_sync before it is read",
-                 by.op ? by.op : tc_op_names[tc_rec_op(tc_rec_of(t, n))], place[0] ? place : "an unknown place");
-}
-
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
   // Another borrow of its memory may have been assigned.
-  if (TC_UNLIKELY(t->most_nodes == 0) && !t->dropped) TC_TRY(tc_trace_sync(t, TC_CAUSE_ALIAS, site, 0, NULL));
+  if (TC_UNLIKELY(t->most_nodes == 0) && !t->dropped)
+    TC_TRY(tc_options_get()->fullgraph ? tc_trace_make_way(t, TC_CAUSE_ALIAS, site)
+                                       : tc_trace_sync(t, TC_CAUSE_ALIAS, site, 0, NULL));
   bool pending = tc_slot_is_pending(t, s);
   if (!pending && s->err) {
     const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);
@@ -33,7 +25,7 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
     if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;
     tc_node n = tc_trace_node(t, s, handle);
     if (n == TC_NODE_ERR) return t->op_status;
-    if (TC_UNLIKELY(*tc_options_get()->sync == 'e')) return refuse_sync(t, n, site);
+    TC_TRY(tc_trace_may_read(t, n, site));
     TC_TRY(tc_trace_sync(t, cause, site, 1, &n));
   }
   if (!s->buf) return tc_fail(TC_ERR_STATE, tc_inside_call.op, site, "the tensor has no value");

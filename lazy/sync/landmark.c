@@ -1,5 +1,6 @@
 // Where a long trace is cut: at places at which the program repeats. See sync.h.
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
 
@@ -32,10 +33,13 @@ static bool has_live_history(tc_trace *t) {
 // The rest of a step that a bound has cut ends with the optimizer's step, however short it is. Else
 // it would join the next step, and move that step's cut.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
-  if (TC_UNLIKELY(t->record_only)) return;
+  if (TC_UNLIKELY(t->capture != NULL)) t->capture->has_landmark |= !is_scope;
+  if (TC_UNLIKELY(t->record_only || t->capture || t->outline)) return;
   bool rest = t->cut_at_bound && !is_scope;
   if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES) && !rest)) return;
-  bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
+  const tc_options *o = tc_options_get();
+  if (TC_UNLIKELY(o->fullgraph)) return;
+  bool late = (int64_t)t->n_node >= o->max_nodes;
   bool young = !is_scope && t->n_mark > t->n_old_mark,
        elsewhere = is_scope ? t->cut_site && t->cut_site != site : young;
   if (young && !t->passed && !rest) {

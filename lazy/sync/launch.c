@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "lazy/sync/graph_backend.h"
 #include "lazy/trace/trace_text.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -36,6 +37,12 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p) {
   return TC_OK;
 }
 
+static tc_status launch(const tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out,
+                        tc_work_done *prepared) {
+  if (TC_UNLIKELY(p->runner.run != NULL)) return tc_backend_run(p, leaf, out, t->arg);
+  return tc_lowering.launch(p, leaf, out, t->arg, t->call, t->leaf, prepared);
+}
+
 // TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are
 // written in place still hold their old content.
 static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out,
@@ -45,7 +52,7 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
   if (to) fprintf(to, "TC_VERIFY: results differ\n");
   struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg, to) : NULL;
-  tc_status st = tc_lowering.launch(p, leaf, out, t->arg, t->call, t->leaf, prepared);
+  tc_status st = launch(t, p, leaf, out, prepared);
   if (expected) rec->n_wrong = tc_lowering.verify_end(p, leaf, out, expected, st == TC_OK, to);
   if (rec->n_wrong) {
     if (before.text) fputs(before.text, to);
@@ -76,9 +83,8 @@ tc_status tc_plan_launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, 
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
   if (TC_UNLIKELY(tc_options_get()->anomaly)) TC_TRY(refuse_anomaly(t, p, ptr));
-  tc_status st = TC_UNLIKELY(tc_options_get()->verify)
-                     ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
-                     : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
+  tc_status st = TC_UNLIKELY(tc_options_get()->verify) ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
+                                                       : launch(t, p, ptr, ptr + p->n_leaf, prepared);
   for (uint32_t i = 0; i < p->n_out && st == TC_OK; i++) tc_buffer_set_made(t->out[i]);
   return st;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "lazy/lowering.h"
+#include "lazy/trace/body.h"
+#include "lazy/sync/graph_backend.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
@@ -21,7 +23,8 @@ static bool is_expensive(const tc_plan *p, uint32_t node) {
     case TC_KIND_CONTRACT:
     case TC_KIND_ATTENTION:
     case TC_KIND_INDEX:
-    case TC_KIND_COMPOSED: return true;
+    case TC_KIND_COMPOSED:
+    case TC_KIND_CONTROL: return true;
     default: return false;
   }
 }
@@ -65,6 +68,12 @@ static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
   return false;
 }
 
+// Whether a gradient reads the carries that entered the steps of a scan.
+static bool keeps_carries(const tc_rec *r) {
+  tc_control_facts f;
+  return tc_rec_op(r) == TC_OP_CONTROL && tc_control_facts_of(tc_rec_attr(r), tc_rec_attrs(r), &f) && f.keeps;
+}
+
 // Marks in need[] the values that vjps of history will read.
 static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) {
   for (uint32_t n = 0; n < p->n_node; n++) {
@@ -72,14 +81,16 @@ static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) 
     if (!history[n] || tc_plan_is_leaf(p, n) || (p->flag[n] & TC_NODE_REQUIRES_GRAD) || !on_tape_here(p, r)) continue;
     uint8_t saves = tc_op_rows[tc_rec_op(r)].saves;
     const uint32_t *in = tc_rec_in(r);
-    if (saves & TC_SAVES_out) need[n] = 1;
+    if ((saves & TC_SAVES_out) || keeps_carries(r)) need[n] = 1;
     if (saves & TC_SAVES_in)
       for (int i = 0; i < tc_rec_arity(r); i++) need[in[i]] = 1;
   }
 }
 
+// Assigned, or a result of control flow, which nothing makes a second time.
 static bool is_effect(const tc_plan *p, uint32_t n) {
-  return tc_op_kind_of(tc_rec_op(tc_plan_rec(p, n))) == TC_KIND_EFFECT;
+  tc_op op = tc_rec_op(tc_plan_rec(p, n));
+  return tc_op_kind_of(op) == TC_KIND_EFFECT || op == TC_OP_TUPLE_ELEMENT;
 }
 
 static size_t bytes_of(const tc_plan *p, uint32_t n) {
@@ -199,7 +210,7 @@ tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
 
 tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
   TC_TRY(tc_plan_create(t, n_rec_words, n_word, hash, out));
-  tc_status st = tc_lowering.lower(*out);
+  tc_status st = tc_backend_make(*out, t);
   if (st != TC_OK) return tc_plan_release(*out), *out = NULL, st;
   tc_plan_count_bytes(*out);
   return TC_OK;
@@ -212,12 +223,17 @@ static _Atomic uint64_t set_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {
   uint64_t set = atomic_load_explicit(&set_budget, memory_order_relaxed);
-  return set == UINT64_MAX ? (uint64_t)tc_options_get()->memory_budget : set;
+  const tc_options *o = tc_options_get();
+  return set == UINT64_MAX || o->has_budget ? (uint64_t)o->memory_budget : set;
+}
+
+void tc_plan_set_budget(uint64_t bytes) {
+  atomic_store_explicit(&set_budget, bytes, memory_order_relaxed);
 }
 
 tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
   if (!tc_enter("set_memory_budget", site)) return TC_ERR_STATE;
-  atomic_store_explicit(&set_budget, bytes, memory_order_relaxed);
+  tc_plan_set_budget(bytes);
   tc_leave();
   return TC_OK;
 }

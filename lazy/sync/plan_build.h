@@ -8,9 +8,11 @@
 #include "lazy/trace/plan.h"
 #include "lazy/trace/trace.h"
 
-// The budget of plans that are made from now on: what tc_set_memory_budget said, or
-// TC_MEMORY_BUDGET.
+// The budget of plans that this thread makes from now on: a region's, what tc_set_memory_budget
+// said, or TC_MEMORY_BUDGET.
 uint64_t tc_plan_budget_now(void);
+// What tc_set_memory_budget says.
+void tc_plan_set_budget(uint64_t bytes);
 
 // The plan of a closed key of t with this hash, not lowered.
 tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);

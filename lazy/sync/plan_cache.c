@@ -7,6 +7,7 @@
 #include "lazy/lowering.h"
 #include "lazy/sync/plan_build.h"
 #include "lazy/sync/size_cache.h"
+#include "lazy/trace/body.h"
 #include "lazy/trace/latest_plans.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -112,11 +113,17 @@ static void keep_plan(tc_plan *p) {
   drop_evicted(gone);
 }
 
+// A mode asks that the plan stays.
+static void pin_plan(tc_plan *p) {
+  if (TC_UNLIKELY(tc_options_get()->pin_plans)) atomic_store_explicit(&p->entry.pinned, true, memory_order_relaxed);
+}
+
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit,
                       uint64_t *compile_ticks) {
   *hit = true;
   if ((*out = tc_latest_find(t, n_word)) != NULL) {
     log_hit(count_use(*out));
+    pin_plan(*out);
     return TC_OK;
   }
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
@@ -134,8 +141,11 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
     tc_watch_end(&watch);
     TC_TRY(st);
     *compile_ticks += took = tc_ticks_between(start, tc_ticks());
+    pin_plan(*out);
     keep_plan(*out);
     tc_size_cache_note(*out, pattern, took - TC_MIN(took, (*out)->compile_ticks));
+  } else {
+    pin_plan(*out);
   }
   tc_latest_add(t, *out);
   return TC_OK;
@@ -162,6 +172,54 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   p->dev[0] = (uint8_t)from, p->dev[1] = (uint8_t)to;
   tc_plan_find_same_bytes(p);
   tc_plan_shrink(p);
+  tc_plan_count_bytes(p);
+  keep_plan(p);
+  *out = p;
+  return TC_OK;
+}
+
+// The records of a body where it runs, as a plan that is not lowered.
+static tc_plan *allocate_of_body(const tc_body *b, tc_device device, const tc_plan *like) {
+  uint32_t flag_words = (b->n_node + 7) / 8, n_word = b->n_word + flag_words + b->n_out + 2;
+  tc_plan *p = tc_plan_allocate(b->n_node, b->n_in, b->n_arg, b->n_word, n_word);
+  if (!p) return NULL;
+  memset(p->word, 0, n_word * sizeof p->word[0]);
+  memcpy(p->word, b->word, b->n_word * sizeof p->word[0]);
+  memcpy(p->at, b->at, b->n_node * sizeof p->at[0]);
+  memcpy(p->arg_at, b->arg_at, b->n_node * sizeof p->at[0]);
+  memset(p->dev, (int)device, b->n_node);
+  memset(p->leaf_of, 0xFF, b->n_node * sizeof p->leaf_of[0]);
+  memset(p->out_of, 0xFF, b->n_node * sizeof p->out_of[0]);
+  for (uint32_t i = 0; i < b->n_in; i++) p->leaf_of[i] = i;
+  for (uint32_t n = 0; n < b->n_node; n++) {
+    tc_rec *r = (tc_rec *)(void *)(p->word + p->at[n]);
+    if (tc_rec_arity(r) == 0) r->in[0] = (uint32_t)device;
+  }
+  uint8_t *flag = (uint8_t *)(p->word + b->n_word);
+  for (uint32_t i = 0; i < b->n_out; i++) {
+    const tc_rec *r = tc_body_rec(b, b->out[i]);
+    size_t bytes = (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
+    flag[b->out[i]] = TC_NODE_ASKED;
+    p->out_of[b->out[i]] = i;
+    p->out[p->n_out++] = (tc_out){b->out[i], TC_LEAF_NONE, bytes};
+  }
+  for (uint32_t i = 0; i < b->n_out; i++)
+    p->word[b->n_word + flag_words + i] = b->out[i];  // their order is in no record
+  p->word[n_word - 2] = like->word[like->n_word - 2] & ~TC_KEY_PREPARES;
+  p->word[n_word - 1] = tc_plan_budget(like);
+  tc_plan_find_same_bytes(p);
+  tc_plan_shrink(p);
+  return p;
+}
+
+tc_status tc_plan_of_body(const tc_body *b, tc_device device, const tc_plan *like, tc_plan **out) {
+  *out = NULL;
+  tc_plan *p = allocate_of_body(b, device, like);
+  if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  p->hash = tc_hash_bytes(p->word, (size_t)p->n_word * sizeof p->word[0]);
+  if ((*out = find_plan(p->word, p->n_word, p->hash)) != NULL) return tc_plan_release(p), TC_OK;
+  tc_status st = tc_lowering.lower(p);
+  if (st != TC_OK) return tc_plan_release(p), st;
   tc_plan_count_bytes(p);
   keep_plan(p);
   *out = p;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "lazy/trace/plan.h"
+#include "lazy/trace/body.h"
 #include "runtime/profile_format.h"
 
 // The plan of the closed key of t, looked up or built; retained. hit: true if it was looked up.
@@ -20,3 +21,6 @@ tc_prof_miss tc_plan_miss(const tc_plan *p);
 // The plan of a run of two records, which is never launched: a leaf, and its value in another
 // memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);
+// The plan that runs a body once on this device, with the options and threads of plan `like`. Its
+// leaves are the inputs, its outputs the results. Cached and retained.
+tc_status tc_plan_of_body(const tc_body *b, tc_device device, const tc_plan *like, tc_plan **out);

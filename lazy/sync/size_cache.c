@@ -59,7 +59,7 @@ typedef enum dynamic { DYNAMIC_NEVER, DYNAMIC_AUTOMATIC, DYNAMIC_ALWAYS } dynami
 
 static dynamic dynamic_now(void) {
   const tc_options *o = tc_options_get();
-  if (strcmp(o->dynamic, "0") == 0 || !o->generic_kernels || o->autotune || !tc_lowering.lower_any_size)
+  if (strcmp(o->dynamic, "0") == 0 || strcmp(o->backend, "default") != 0 || !o->generic_kernels || o->autotune || !tc_lowering.lower_any_size)
     return DYNAMIC_NEVER;
   return strcmp(o->dynamic, "1") == 0 ? DYNAMIC_ALWAYS : DYNAMIC_AUTOMATIC;
 }
@@ -160,7 +160,7 @@ static tc_plan *bind_plan(family *f, const void *general, const int64_t *size, c
   tc_error_mark before = tc_error_now();
   tc_plan *p = tc_plan_copy(f->base, word);
   if (!p) return NULL;
-  p->hash = hash, p->is_bound = true;
+  p->hash = hash, p->is_bound = true, p->options = tc_options_get();
   tc_status st = tc_lowering.bind(general, size, p);
   if (st != TC_OK) {
     if (st != TC_ERR_STATE) (void)tc_error_tell(before);
@@ -315,7 +315,7 @@ tc_plan *tc_size_cache_find(const tc_trace *t, uint32_t n_rec_words, uint32_t n_
 }
 
 void tc_size_cache_note(tc_plan *p, uint64_t pattern, uint64_t ticks) {
-  if (!pattern) return;
+  if (!pattern || p->by_rows || p->runner.run) return;
   pthread_mutex_lock(&self.lock);
   uint32_t i = find_locked(pattern);
   if (i < self.n) self.of[i]->lowered += ticks;

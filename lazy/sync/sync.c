@@ -11,6 +11,7 @@
 #include "lazy/sync/publish.h"
 #include "lazy/sync/sync.h"
 #include "lazy/sync/sync_record.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -18,9 +19,9 @@
 #include "runtime/profile.h"
 #include "runtime/team.h"
 
-static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",  "eval",
-                                                     "sync",   "bound",   "landmark", "cross-thread", "eager", "replay",
-                                                     "retake", "to",      "memory",   "backward",     "alias"};
+static const char *const cause_names[TC_N_CAUSES] = {
+    "item",         "to_host", "map",    "print",  "save", "eval",   "sync",     "bound", "landmark",
+    "cross-thread", "eager",   "replay", "retake", "to",   "memory", "backward", "alias", "region"};
 
 uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
   uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
@@ -36,9 +37,8 @@ uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool
       flags[t->user[i].leaf_node] |= TC_NODE_SOLE;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
-  uint64_t lowered = (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
-                     (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
-  t->word[t->n_word + flag_words] = (uint64_t)o->eager | (o->prepare ? TC_KEY_PREPARES : 0) | lowered << 32;
+  t->word[t->n_word + flag_words] =
+      o->plan_class | (o->prepare ? TC_KEY_PREPARES : 0) | (uint64_t)tc_team_threads() << 40;
   t->word[t->n_word + flag_words + 1] = tc_plan_budget_now();
   return n;
 }
@@ -156,10 +156,22 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 
-tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+// A body of control flow is being recorded: its inputs have no values.
+static tc_status refuse_in_body(tc_site site) {
+  return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
+                 "a value is asked for inside the body of control flow, which is recorded once and has no values yet: "
+                 "make it a carry or a result, and read it behind the call");
+}
+
+static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+  if (TC_UNLIKELY(t->outline != NULL)) return refuse_in_body(site);
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
+  }
+  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) {
+    bool may_pass = cause == TC_CAUSE_BOUND || cause == TC_CAUSE_CROSS_THREAD;
+    (may_pass ? tc_capture_break_for_now : tc_capture_break)(t, "a sync point", cause_names[cause], site);
   }
   tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
@@ -202,12 +214,37 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (TC_UNLIKELY(recorded)) {
     times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
     times.allocated_first = w.allocated, times.allocated = allocated;
+    times.note = t->graph_note[0] ? t->graph_note : NULL;
     tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p));
-    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks();
+    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks(), t->graph_note[0] = '\0';
   }
   tc_free(w.done.times);
   tc_plan_release(p);
   return st;
+}
+
+// Another thread's trace is planned and run under the options of its thread.
+tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+  if (TC_LIKELY(t == tc_trace_mine)) return sync_trace(t, cause, site, n_asked, asked);
+  const tc_options *mine = tc_options_mine;
+  tc_options_mine = t->options;
+  tc_status st = sync_trace(t, cause, site, n_asked, asked);
+  tc_options_mine = mine;
+  return st;
+}
+
+tc_status tc_trace_may_read(const tc_trace *t, tc_node n, tc_site site) {
+  const tc_options *o = tc_options_get();
+  bool refuses = *o->sync == 'e';
+  if (TC_LIKELY(!refuses && !o->fullgraph)) return TC_OK;
+  char place[160];
+  tc_call by = t->call[n];
+  tc_site_text(by.site, place, sizeof place);
+  return tc_fail(TC_ERR_STATE, tc_inside_call.op, site, "%s: the value is pending, a %s at %s: %s",
+                 refuses ? "TC_SYNC=error" : "fullgraph", by.op ? by.op : tc_op_names[tc_rec_op(tc_rec_of(t, n))],
+                 place[0] ? place : "an unknown place",
+                 refuses ? "call tc_eval or tc_sync before it is read"
+                         : "read it after the region, or after a tc_eval that ends the graph");
 }
 
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
@@ -215,11 +252,12 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
       [TC_CAUSE_BOUND] = "are as many, or hold as much memory, as may be pending",
       [TC_CAUSE_ALIAS] = "have an assign to memory that another borrow covers, too",
       [TC_CAUSE_MEMORY] = "are in another memory"};
-  if (TC_UNLIKELY(t->record_only))
+  bool one_graph = tc_options_get()->fullgraph;
+  if (TC_UNLIKELY(t->record_only || one_graph))
     return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
-                   "the %u records pending %s: they run before it, and this thread only records "
-                   "(tc_record_only_begin); call tc_sync before",
-                   t->n_node, why[cause] ? why[cause] : "would run");
+                   "the %u records pending %s: they run before it, and this %s; call tc_sync before", t->n_node,
+                   why[cause] ? why[cause] : "would run",
+                   t->record_only ? "thread only records (tc_record_only_begin)" : "region is one graph (fullgraph)");
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
   bool owes = t->n_user > 0;
   tc_error_mark before = tc_error_now();

@@ -21,6 +21,7 @@ typedef enum tc_cause {
   TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_CAUSE_BACKWARD,  // a gradient goes to another memory
   TC_CAUSE_ALIAS,  // an assign goes to memory that another borrow covers, too
+  TC_CAUSE_REGION,  // a region begins or ends whose options make other plans
   TC_N_CAUSES
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
@@ -33,6 +34,9 @@ uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool
 // device is lost, the op goes on without an error; reading those values reports it.
 // Where memory of the caller's was to be written, the op fails.
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
+// pre: locked. TC_OK, or why node n may not be run because it is read here: TC_SYNC=error, or a
+// region with fullgraph.
+tc_status tc_trace_may_read(const tc_trace *t, tc_node n, tc_site site);
 
 // pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if
 // nothing on the tape is alive.

@@ -17,9 +17,14 @@
 #define LEAST_NODES 16  // of a trace that says what recording a node costs
 #define MOST_NODE_NS 100.0  // before one said so
 
+// The roof only where kernels are timed, since measuring it takes some 30 ms.
 static tc_profile_machine machine_now(void) {
-  return (tc_profile_machine){
-      .isa = tc_lowering.isa(), .device = tc_device_name(tc_device_default()), .threads = (uint32_t)tc_team_threads()};
+  tc_device device = tc_device_default();
+  tc_profile_machine m = {
+      .isa = tc_lowering.isa(), .device = tc_device_name(device), .threads = (uint32_t)tc_team_threads()};
+  if (tc_options_get()->profile_kernels && !tc_device_memory(device))
+    tc_lowering.host_roof(&m.peak_flops, &m.peak_bytes);
+  return m;
 }
 
 bool tc_sync_record_wakes(void) {
@@ -259,6 +264,7 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
     const char *region = tc_region_path();
     r.site = tc_profile_site(rec->site), r.cause = tc_profile_word(rec->cause), r.tier = tc_profile_word(rec->tier);
     r.region = *region ? tc_profile_text(region, strlen(region)) : 0, r.note = tc_profile_word(rec->gpu_note);
+    if (x->note && !r.note) r.note = tc_profile_text(x->note, strlen(x->note));
     r.stack = tc_profile_stack(frame, n_frame);
     // A sync that was begun for another file has no plan in this one.
     uint64_t known = p ? atomic_load_explicit(&p->profiled, memory_order_relaxed) : 0;

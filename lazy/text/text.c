@@ -17,6 +17,7 @@
 
 void tc_text_write(FILE *out, const tc_text *x) {
   fprintf(out, "trace %s\n", x->title);
+  for (const tc_text_body *b = x->body; b; b = b->next) tc_text_write_body(out, b);
   for (uint32_t n = 0; n < x->n; n++) tc_text_write_node(out, n, &x->node[n]);
   for (uint32_t n = 0; n < x->n; n++)
     if (x->node[n].data) tc_text_write_data(out, n, x->node[n].type, tc_dims_count(&x->node[n].dims), x->node[n].data);
@@ -27,6 +28,7 @@ void tc_text_write(FILE *out, const tc_text *x) {
 
 typedef struct reader {
   tc_text *x;
+  tc_text_body *body;  // whose lines are read. NULL: the trace's own
   char *at;      // in the line, which ends in zero
   int line;
   uint32_t cap;  // of x->node
@@ -56,6 +58,15 @@ static void *copy(reader *r, const void *from, size_t bytes) {
   void *p = tc_arena_alloc(&r->x->arena, bytes + 1);
   if (p && bytes) memcpy(p, from, bytes);
   return p;
+}
+
+// The records that lines add to, and how many there are.
+static tc_text_node *nodes_of(const reader *r) {
+  return r->body ? r->body->node : r->x->node;
+}
+
+static uint32_t *count_of(const reader *r) {
+  return r->body ? &r->body->n : &r->x->n;
 }
 
 // An operand or record number "%12" below limit.
@@ -119,7 +130,7 @@ static tc_status read_lists(reader *r, tc_text_node *x) {
       if (!(x->site = copy(r, r->at, strlen(r->at)))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
       break;
     } else if (*w == '%' && list == 0) {
-      if (x->n_in == MAX_WORDS || !number(w, r->x->n, &in[x->n_in++]))
+      if (x->n_in == MAX_WORDS || !number(w, *count_of(r), &in[x->n_in++]))
         return bad(r, "operand %.20s is no earlier record", w);
     } else if (strcmp(w, "?") == 0) {
       return bad(r, "an argument is not known; this is a plan, not a trace");
@@ -140,8 +151,8 @@ static tc_status read_node(reader *r) {
   tc_text_node x = {.op = TC_N_OP_ROWS};
   uint32_t n;
   char *w = word(r), *equals = word(r), *op = word(r), *shape = word(r), *dev = word(r);
-  if (!number(w, r->cap, &n) || n != r->x->n || !equals || strcmp(equals, "=") != 0)
-    return bad(r, "\"%%%u = \" was expected", r->x->n);
+  if (!number(w, r->cap, &n) || n != *count_of(r) || !equals || strcmp(equals, "=") != 0)
+    return bad(r, "\"%%%u = \" was expected", *count_of(r));
   for (int i = 0; op && i < TC_N_OP_ROWS; i++)
     if (strcmp(op, tc_op_names[i]) == 0) x.op = (tc_op)i;
   if (x.op == TC_N_OP_ROWS) return bad(r, "%.40s is no op", op ? op : "nothing");
@@ -151,7 +162,35 @@ static tc_status read_node(reader *r) {
   int arity = tc_op_arity[x.op];
   if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity)
     return bad(r, "%s has %d operands", op, x.n_in);
-  r->x->node[r->x->n++] = x;
+  nodes_of(r)[(*count_of(r))++] = x;
+  return TC_OK;
+}
+
+// "body ID draws N", before the trace's own records.
+static tc_status begin_body(reader *r) {
+  char *id = word(r), *draws = word(r), *n = word(r), *end;
+  tc_text_body *b = tc_arena_alloc(&r->x->arena, sizeof *b);
+  if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  if (r->body || r->x->n) return bad(r, "a body begins inside other records");
+  if (!id || !draws || strcmp(draws, "draws") != 0 || !n) return bad(r, "\"body ID draws N\" was expected");
+  *b = (tc_text_body){.id = strtoull(id, &end, 16), .n_draw = strtoll(n, NULL, 10)};
+  if (*end) return bad(r, "%.20s is no body's id", id);
+  if (!(b->node = tc_arena_alloc(&r->x->arena, (r->cap + 1) * sizeof *b->node)))
+    return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  r->body = b;
+  return TC_OK;
+}
+
+// "gives %4 %7": the body's results, and its end.
+static tc_status end_body(reader *r) {
+  uint32_t out[MAX_WORDS];
+  tc_text_body *b = r->body;
+  if (!b) return bad(r, "results of no body");
+  for (char *w; (w = word(r));)
+    if (b->n_out == MAX_WORDS || !number(w, b->n, &out[b->n_out++])) return bad(r, "%.20s is no record of the body", w);
+  if (!(b->out = copy(r, out, (size_t)b->n_out * sizeof out[0]))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  *(r->x->last_body ? r->x->last_body : &r->x->body) = b;
+  r->x->last_body = &b->next, r->body = NULL;
   return TC_OK;
 }
 
@@ -180,8 +219,10 @@ static tc_status read_line(reader *r, bool *done) {
   if (*r->at == 0 || *r->at == '#') return TC_OK;
   if (*r->at == '%') return read_node(r);
   char *w = word(r);
-  if (w && strcmp(w, "data") == 0) return read_data(r);
-  if (w && strcmp(w, "end") == 0) return *done = true, TC_OK;
+  if (w && strcmp(w, "body") == 0) return begin_body(r);
+  if (w && strcmp(w, "gives") == 0) return end_body(r);
+  if (w && strcmp(w, "data") == 0 && !r->body) return read_data(r);
+  if (w && strcmp(w, "end") == 0 && !r->body) return *done = true, TC_OK;
   return bad(r, "%.20s is not understood", w ? w : "");
 }
 
@@ -230,8 +271,7 @@ static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, t
   return tc_trace_leaf(t, *buf, x->type, shape, x->dev);
 }
 
-// What is recorded next is the call of record n.
-static void name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
+void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
   char number[16];
   snprintf(number, sizeof number, "%%%u", n);
   t->op = tc_op_names[x->op], t->op_site = tc_text_site(x->site && *x->site ? x->site : number);
@@ -240,9 +280,11 @@ static void name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
 // Records every node; held: per node, the reference that keeps a leaf from being the trace's alone.
 // out: per node, its handle; NULL: none are made.
 static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **held) {
+  for (const tc_text_body *b = x->body; b; b = b->next)
+    if (!tc_text_record_body(t, b)) return false;
   for (uint32_t n = 0; n < x->n; n++) {
     const tc_text_node *k = &x->node[n];
-    name_call(t, k, n);
+    tc_text_name_call(t, k, n);
     if (tc_device_memory(k->dev) != tc_device_memory(x->node[0].dev))
       return tc_rec_fail(t, TC_ERR_DEVICE, "%%%u is in another memory than what comes before", n), false;
     uint32_t shape = tc_dims_intern(&k->dims);

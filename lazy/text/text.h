@@ -9,6 +9,13 @@
 //   data %0 3f800000 40000000
 //   end
 //
+// Bodies of control flow come first. Records of one are numbered anew, its inputs first:
+//
+//   body 7fc01c2b3a495867 draws 0
+//   %0 = leaf f32[4] tc:cpu
+//   %1 = tanh f32[4] tc:cpu in %0
+//   gives %1
+//
 // After the device come operands (in), attributes (attr), arguments (arg), the flags of
 // lazy/trace/trace.h, and the site to the end of the line. A word (attribute or argument) is a
 // whole number, a double with a point or exponent, or hexadecimal bits, whichever names its 64 bits
@@ -28,6 +35,7 @@ typedef struct tc_text {
   const char *title;
   tc_text_node *node;  // by number
   uint32_t n;
+  tc_text_body *body, **last_body;  // in their order; inner ones before those that run them
   tc_arena arena;  // of everything here
 } tc_text;
 
@@ -42,6 +50,14 @@ void tc_text_fini(tc_text *x);
 // Records one line, whose shape's number this is, as the trace's next node; TC_NODE_ERR after
 // reporting: it does not fit its operands (text_record.c).
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
+
+// Records the body, and takes it out again (text_control.c). False after reporting, also where the
+// body is not the one that its id names.
+bool tc_text_record_body(tc_trace *t, const tc_text_body *b);
+// Whether a CONTROL or TUPLE_ELEMENT fits its operands.
+bool tc_text_control_fits(const tc_trace *t, const tc_text_node *x);
+// What is recorded next is the call of record n.
+void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n);
 
 // The site of a line that a text names, for errors and logs of what is recorded from it. The same
 // text has the same site, which lives as long as the process. 0 without memory. Thread-safe.

@@ -248,6 +248,7 @@ static way way_of(const tc_trace *t, const tc_text_node *x) {
   tc_op_kind kind = tc_op_kind_of(x->op);
   if (kind == TC_KIND_GEN || kind == TC_KIND_RNG) return checked(values_fit(x) && x->n_attr == 0);
   if (kind == TC_KIND_ATTENTION) return checked(attention_fits(t, x));
+  if (kind == TC_KIND_CONTROL) return checked(tc_text_control_fits(t, x));
   switch (x->op) {
     case TC_OP_RESHAPE:
       return checked(tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type &&

@@ -19,7 +19,7 @@
 #define IS_FLAT(word) IS_SECOND(FLAT_##word)
 
 // A row that no kernel computes by its kind must name what computes it.
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, ...) \
   _Static_assert(TC_KIND_##kind != TC_KIND_COMPOSED || LOWER_##lower == TC_LOWER_EXPAND, \
                  #name ": a composed row is lowered by expand(word)"); \
   _Static_assert(TC_KIND_##kind != TC_KIND_SCAN || LOWER_##lower == TC_LOWER_EXTERN, #name ": kernels make no scans");
@@ -27,7 +27,7 @@
 #undef TC_OP
 
 const tc_op_row tc_op_rows[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, ...) \
   [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower, EXPANSION_##lower, IS_FLAT(vjp)},
 #include <tc/ops.def>
 #undef TC_OP

@@ -26,10 +26,11 @@ typedef enum tc_op_kind {
   TC_KIND_ATTENTION,
   TC_KIND_INDEX,
   TC_KIND_COMPOSED,
+  TC_KIND_CONTROL,
   TC_KIND_EFFECT
 } tc_op_kind;
 
-// The words of the columns dtype, saves and lower, as the head of ops.def explains them.
+// The words of the columns dtype, saves, autocast and lower, as the head of ops.def explains them.
 typedef enum tc_dtype_rule {
   TC_RULE_same,
   TC_RULE_given,
@@ -49,6 +50,12 @@ typedef enum tc_dtype_rule {
   TC_RULE_first
 } tc_dtype_rule;
 enum { TC_SAVES_none, TC_SAVES_in = 1, TC_SAVES_out = 2, TC_SAVES_both = TC_SAVES_in | TC_SAVES_out };
+typedef enum tc_autocast_rule {
+  TC_AUTOCAST_none,
+  TC_AUTOCAST_lower,
+  TC_AUTOCAST_f32,
+  TC_AUTOCAST_promote
+} tc_autocast_rule;
 typedef enum tc_op_lowering { TC_LOWER_FUSED, TC_LOWER_ALIAS, TC_LOWER_EXTERN, TC_LOWER_EXPAND } tc_op_lowering;
 // The words of expand(word): which pass of lowering/graph takes the op apart.
 typedef enum tc_op_expansion { TC_EXPAND_NONE, TC_EXPAND_softmax, TC_EXPAND_conv, TC_EXPAND_roll } tc_op_expansion;

@@ -10,6 +10,7 @@
 static void destroy_plan(tc_plan *p) {
   tc_memory_of_plans(-(ptrdiff_t)p->entry.bytes);
   if (p->program) tc_lowering.destroy(p->program);
+  if (p->runner.release) p->runner.release(p->runner.state);
   void *const owned[] = {p->word, p->at, p->leaf_of, p->dev, p->out};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_free(p);

@@ -43,6 +43,9 @@ typedef struct tc_plan {
   uint8_t *over_leaf;  // 1: a tensor with this value is assigned, so it may be written over
   bool leaves_run;  // true: some live value is a recipe or has history
   void *program;  // the evaluator's. NULL: not lowered
+  tc_graph_runner runner;  // a backend's of the program, in the place of it. run NULL: none
+  const struct tc_options *options;  // that it was made under. NULL: not lowered
+  bool by_rows;  // true: lowered as for tc:ref, op by op
   // facts for the profiler
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
   const char *tier;  // how its kernels run when they are all compiled, static

@@ -9,13 +9,15 @@
 #include "lazy/trace/op_table.h"
 
 typedef struct tc_rec {
-  uint16_t op_args;  // op in the low 10 bits, number of args above
+  uint16_t op_args;  // op in the low 8 bits, number of args above
   uint8_t dtype, n_extra;
   uint32_t shape;    // interned
   // The operands. Of a row with more than two, in[0] is their count, and they lie in the extra
   // words, two a word. Of a row with none, in[0] is the device.
   uint32_t in[2];
 } tc_rec;  // n_extra words of 8 bytes follow
+_Static_assert(TC_N_OP_ROWS <= 256, "a record's op has 8 bits");
+#define TC_MAX_ARGS 255  // of one record
 
 // Flags of a node. Bit 16 is SOLE in a key, and FREED_IN in the flags of a trace or run.
 // FREED_IN is in no key: what is recorded of such a value needs no plan of its own.
@@ -36,10 +38,10 @@ enum {
 #define TC_NODE_NO_HISTORY (TC_NODE_FREED | TC_NODE_FREED_IN)  // a backward that meets it fails
 
 static inline tc_op tc_rec_op(const tc_rec *r) {
-  return (tc_op)(r->op_args & 1023);
+  return (tc_op)(r->op_args & 255);
 }
 static inline uint32_t tc_rec_args(const tc_rec *r) {
-  return r->op_args >> 10;
+  return r->op_args >> 8;
 }
 static inline int tc_rec_arity(const tc_rec *r) {
   int arity = tc_op_arity[tc_rec_op(r)];

@@ -51,7 +51,7 @@ struct tc_run {
   tc_site freed_by;  // the latest backward that freed history here
   bool failed;  // its plan did not run: every value is a recipe
   tc_run *next_dead;  // while it is freed
-  uint64_t memo_epoch;  // memo[node]: number in the trace memo_trace of this epoch
+  uint64_t memo_epoch;  // memo[node]: number in the trace memo_trace, of this memo_epoch
   tc_trace *memo_trace;
   uint32_t *memo;
 };

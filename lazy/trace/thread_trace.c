@@ -24,6 +24,12 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 1)
 
+void tc_trace_set_bounds(tc_trace *t) {
+  const tc_options *o = tc_options_get();
+  t->byte_check = (uint64_t)o->max_bytes;
+  if (t->most_nodes) t->most_nodes = 4 * (uint64_t)o->max_nodes;
+}
+
 void tc_trace_reset(tc_trace *t) {
   for (uint32_t i = 0; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
   for (uint32_t i = 0; i < t->n_past; i++) tc_run_release(t->past[i].run);
@@ -33,16 +39,33 @@ void tc_trace_reset(tc_trace *t) {
   }
   t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_param_node = 0;
   t->n_old_mark = t->n_mark, t->passed = t->cut_at_bound = false;
-  t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
-  t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
-  t->epoch++;
+  t->leaf_bytes = t->assigned_bytes = 0, t->most_nodes = 1;
+  tc_trace_set_bounds(t);
+  t->epoch++, t->memo_epoch++;
 }
 
 static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,         t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
-                         t->past, t->param_node, t->pool,   t->todo,    t->out,  t->user, t->map, t->of};
+  void *const owned[] = {t->word,
+                         t->at,
+                         t->arg_at,
+                         t->slot_of,
+                         t->call,
+                         t->flag,
+                         t->dev,
+                         t->arg,
+                         t->leaf,
+                         t->past,
+                         t->param_node,
+                         t->pool,
+                         t->todo,
+                         t->out,
+                         t->user,
+                         t->map,
+                         t->of,
+                         t->operand,
+                         t->autocast.casts.cast};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&t->walk);
   tc_biased_lock_fini(&t->lock);
@@ -151,8 +174,10 @@ tc_trace *tc_trace_begin(void) {
     t->free_slot = TC_SLOT_NONE;
     tc_trace_reset(t);  // epoch 1
   }
-  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->record_only = 0, t->cut_site = 0, t->synced = 0;
-  t->watch = (struct tc_pile){0};
+  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->record_only = 0, t->context = 0;
+  t->cut_site = 0, t->synced = 0;
+  t->watch = (struct tc_pile){0}, t->options = tc_options_mine;
+  t->autocast.n = 0;
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
   tc_biased_lock_begin(&t->lock);

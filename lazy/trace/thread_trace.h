@@ -17,6 +17,9 @@ static inline tc_trace *tc_trace_self(void) {
 // pre: t is locked. Unlocks; an ended thread's trace without tensors is free for a new thread from
 // then on.
 void tc_trace_unlock_or_retire(tc_trace *t);
+// Takes the bounds of a pending trace from this thread's options, unless the trace runs before the
+// next op.
+void tc_trace_set_bounds(tc_trace *t);
 // Forgets what is pending: leaves, origins and records.
 void tc_trace_reset(tc_trace *t);
 // Whether the trace's thread is in this process, or was left behind by a fork.

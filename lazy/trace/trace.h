@@ -60,13 +60,26 @@ typedef struct tc_chunk {
   tc_slot slot[TC_CHUNK_SLOTS];
 } tc_chunk;
 
+// A cast of a value that is in memory or a parameter's, by its node. from: the node + 1; 0: none.
+typedef struct tc_param_cast {
+  uint32_t from, to;
+} tc_param_cast;
+typedef struct tc_param_casts {
+  tc_param_cast *cast;  // a hash table, at most half full
+  uint32_t n, cap;
+  uint64_t epoch;  // memo_epoch of the trace: casts count in this one alone. 0: all are forgotten
+} tc_param_casts;
+
+#define TC_MAX_AUTOCASTS 64  // open at once in a thread
 #define TC_MAX_SCOPES 256  // open at once in a thread
 #define TC_LATEST_PLANS 4  // plans that a trace finds without the cache: a loop has few
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
+  struct tc_outline *outline;  // the body of control flow that is recorded (record/outline.h). NULL: none is
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew
+  uint64_t memo_epoch;  // how often it began anew, or records were taken out of it
   uint64_t *word;  // the records
   uint32_t n_word, cap_word;
   uint32_t n_node, cap_node;
@@ -96,6 +109,7 @@ struct tc_trace {
   bool passed;  // true: the trace was not cut at an optimizer's step, since its scope will end
   bool cut_at_bound;  // true: a bound cut the step before this trace; its rest ends with the optimizer's step
   uint64_t most_nodes;  // hard bound: a trace of so many runs. 0: it runs before the next op, for an aliased assign
+  struct tc_capture *capture;  // of the body being traced for its graph, the innermost. NULL: none is
   uint32_t free_slot;  // the first free slot. TC_SLOT_NONE: none
   uint32_t n_slots;  // slots in use; a trace outlives its thread until it is 0
   bool orphan;  // true: its thread has ended
@@ -108,10 +122,21 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
+  // Autocast: the types that are cast to, a byte for each kind of device: the type + 1, or 0. 24
+  // bits. 0: none
+  uint64_t context;
+  tc_autocast_rule cast_rule;  // of the open op; `none` outside of autocast
+  struct tc_autocast {
+    uint64_t outer[TC_MAX_AUTOCASTS];  // t->context before each open tc_autocast_begin
+    uint32_t n;  // open tc_autocast_begin
+    tc_param_casts casts;
+  } autocast;
   int record_only;  // open tc_record_only_begin: nothing runs unasked
+  const struct tc_options *options;  // its thread's tc_options_mine. NULL: the process's
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
   uint64_t first;  // with a profile: when an op found the trace empty, in ticks. 0: not known
+  char graph_note[256];  // with a profile: of a compiled function traced since the last sync. "": none was
   uint64_t cut_site;  // the landmark at which the trace was cut last. 0: never
   tc_site freed_by;  // the latest backward that freed history
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process
@@ -122,6 +147,8 @@ struct tc_trace {
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
   tc_arena walk;  // scratch of a backward
+  uint32_t *operand;  // scratch of taking a fragment: nodes of its arguments and operands
+  uint32_t cap_operand;
   uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
   uint32_t cap_todo;
   tc_buffer **out;  // scratch of a sync

@@ -1,4 +1,5 @@
 // Writing recorded work as text. See trace_text.h.
+#include "lazy/trace/body.h"
 #include "lazy/trace/trace.h"
 #include "lazy/trace/trace_text.h"
 
@@ -77,8 +78,58 @@ static tc_text_node node_of(const tc_rec *r, tc_device dev, uint8_t flag) {
                         .flag = flag};
 }
 
+void tc_text_write_body(FILE *out, const tc_text_body *b) {
+  fprintf(out, "body %016llx draws %lld\n", (unsigned long long)b->id, (long long)b->n_draw);
+  for (uint32_t n = 0; n < b->n; n++) tc_text_write_node(out, n, &b->node[n]);
+  fprintf(out, "gives");
+  for (uint32_t i = 0; i < b->n_out; i++) fprintf(out, " %%%u", b->out[i]);
+  fprintf(out, "\n");
+}
+
+// Bodies that are written already.
+typedef struct written {
+  uint64_t *id;
+  uint32_t n, cap;
+} written;
+
+static bool is_new(written *w, uint64_t id) {
+  for (uint32_t i = 0; i < w->n; i++)
+    if (w->id[i] == id) return false;
+  if (TC_GROW(w->id, w->cap, w->n + 1)) w->id[w->n++] = id;
+  return true;
+}
+
+static void write_bodies(FILE *out, const tc_rec *r, tc_device d, const uint64_t *arg, written *w);
+
+// A body, with its scalars, behind those that it runs itself.
+static void write_body(FILE *out, const tc_body *b, tc_device d, const uint64_t *arg, written *w) {
+  if (!is_new(w, b->id)) return;
+  for (uint32_t n = b->n_in; n < b->n_node; n++) write_bodies(out, tc_body_rec(b, n), d, arg + b->arg_at[n], w);
+  tc_text_node *node = tc_malloc((b->n_node + 1) * sizeof *node);
+  char(*site)[160] = tc_malloc((b->n_node + 1) * sizeof *site);
+  for (uint32_t n = 0; n < b->n_node && node && site; n++) {
+    node[n] = node_of(tc_body_rec(b, n), d, 0);
+    tc_site_text(b->call[n].site, site[n], sizeof site[n]);
+    node[n].arg = arg + b->arg_at[n], node[n].site = site[n];
+  }
+  if (node && site)
+    tc_text_write_body(out, &(tc_text_body){b->id, (int64_t)b->n_draw, node, b->n_node, b->n_out, b->out, NULL});
+  tc_free(node);
+  tc_free(site);
+}
+
+static void write_bodies(FILE *out, const tc_rec *r, tc_device d, const uint64_t *arg, written *w) {
+  tc_control_facts f;
+  if (tc_rec_op(r) != TC_OP_CONTROL || !tc_control_facts_of(tc_rec_attr(r), tc_rec_attrs(r), &f)) return;
+  for (uint32_t i = 0; i < f.n_body; arg += f.body[i]->n_arg, i++) write_body(out, f.body[i], d, arg, w);
+}
+
 void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title) {
+  written w = {NULL, 0, 0};
   fprintf(out, "trace %s\n", title);
+  for (uint32_t n = 0; n < t->n_node; n++)
+    write_bodies(out, tc_rec_of(t, n), (tc_device)t->dev[n], t->arg + t->arg_at[n], &w);
+  tc_free(w.id);
   for (uint32_t n = 0; n < t->n_node; n++) {
     char site[160];
     tc_text_node x = node_of(tc_rec_of(t, n), (tc_device)t->dev[n], flag[n]);

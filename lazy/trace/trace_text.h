@@ -23,6 +23,16 @@ typedef struct tc_text_node {
   const void *data;  // of a leaf, dense, or NULL
 } tc_text_node;
 
+// A body of control flow (lazy/trace/body.h), whose first records are its inputs.
+typedef struct tc_text_body {
+  uint64_t id;
+  int64_t n_draw;
+  tc_text_node *node;  // by number
+  uint32_t n, n_out;
+  const uint32_t *out;  // nodes
+  struct tc_text_body *next;
+} tc_text_body;
+
 // The flags of nodes by name. USER and AGAIN share a bit: user is said of a leaf, again of others.
 typedef struct tc_flag_name {
   const char *name;
@@ -33,7 +43,9 @@ extern const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES];
 
 // One record's line.
 void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x);
-// A pending trace. flag: of its nodes at the sync. Data of leaves of at most max_bytes are written.
+void tc_text_write_body(FILE *out, const tc_text_body *b);
+// A pending trace, behind the bodies that it runs. flag: of its nodes at the sync. Data of leaves of at most max_bytes
+// are written.
 void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title);
 // One record of a plan.
 void tc_text_write_plan_node(FILE *out, const tc_plan *p, uint32_t number);

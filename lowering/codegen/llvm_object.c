@@ -13,26 +13,32 @@
 #include "lowering/target/cpu_target.h"
 #include "runtime/status.h"
 
-static struct {
-  const tc_llvm_plugin *plugin;  // NULL: there is none
+// What LLVM makes code for.
+typedef struct machine {
   int vector_bits;
   char cpu[64], features[4096];
+} machine;
+
+static struct {
+  const tc_llvm_plugin *plugin;  // NULL: there is none
+  machine of;
 } self;
 
 static bool supports(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
-// Sets cpu and features: for this machine the host's, less what the chosen set is without.
-static void choose_target(const tc_isa *isa) {
-  if (!tc_isa_is_of_host(isa)) {
-    snprintf(self.cpu, sizeof self.cpu, "%s", isa->cpu);
-    snprintf(self.features, sizeof self.features, "%s", isa->features);
+// Of the host's own processor: its features, less what the chosen set is without.
+static void describe_machine(const tc_isa *isa, bool native, machine *out) {
+  out->vector_bits = isa->vector_bytes * 8;
+  if (!native) {
+    snprintf(out->cpu, sizeof out->cpu, "%s", isa->cpu);
+    snprintf(out->features, sizeof out->features, "%s", isa->features);
     return;
   }
-  self.plugin->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
-  size_t n = strlen(self.features);
-  snprintf(self.features + n, sizeof self.features - n, "%s", isa->without);
+  self.plugin->host(out->cpu, sizeof out->cpu, out->features, sizeof out->features);
+  size_t n = strlen(out->features);
+  snprintf(out->features + n, sizeof out->features - n, "%s", isa->without);
 }
 
 static bool open_plugin(tc_codegen_opened *out) {
@@ -44,23 +50,33 @@ static bool open_plugin(tc_codegen_opened *out) {
     snprintf(out->sentence, sizeof out->sentence, "no compiler, kernels are interpreted: %.180s", why);
     return false;
   }
-  choose_target(isa);
-  self.vector_bits = isa->vector_bytes * 8;
+  describe_machine(isa, !foreign, &self.of);
   out->no_atexit = self.plugin->no_atexit;
-  snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.cpu,
-           self.vector_bits, foreign ? ": not this machine, kernels are interpreted as they are for " : "",
+  snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.of.cpu,
+           self.of.vector_bits, foreign ? ": not this machine, kernels are interpreted as they are for " : "",
            foreign ? isa->name : "");
   return true;
 }
 
-static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile_on(const machine *m, tc_debug_lines lines, const tc_kir *kir, const char *name, void **out,
+                            size_t *bytes) {
   char why[512] = "";
-  (void)shape;
   *out = NULL;
   tc_status st =
-      self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits,
-                           tc_perf_wants_lines() ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES, out, bytes, why, sizeof why);
+      self.plugin->compile(kir, name, m->cpu, m->features, m->vector_bits, lines, out, bytes, why, sizeof why);
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
+}
+
+static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+  (void)shape;
+  return compile_on(&self.of, tc_perf_wants_lines() ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES, kir, name, out, bytes);
+}
+
+static tc_status compile_for(const tc_isa *isa, bool native, const tc_kir *kir, const char *name, void **out,
+                             size_t *bytes) {
+  machine m;
+  describe_machine(isa, native, &m);
+  return compile_on(&m, TC_NO_DEBUG_LINES, kir, name, out, bytes);
 }
 
 static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
@@ -76,10 +92,15 @@ static tc_status load(const tc_kir *kir, const char *name, const void *code, siz
 
 static char *assembly(const tc_kir *kir, const char *name) {
   char *text = NULL, why[256];
-  bool made =
-      self.plugin->assembly(kir, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
+  bool made = self.plugin->assembly(kir, name, self.of.cpu, self.of.features, self.of.vector_bits, &text, why,
+                                    sizeof why) == TC_OK;
   return made ? text : (free(text), NULL);
 }
 
-const tc_codegen tc_codegen_llvm = {
-    .name = "llvm", .supports = supports, .open = open_plugin, .compile = compile, .load = load, .assembly = assembly};
+const tc_codegen tc_codegen_llvm = {.name = "llvm",
+                                    .supports = supports,
+                                    .open = open_plugin,
+                                    .compile = compile,
+                                    .compile_for = compile_for,
+                                    .load = load,
+                                    .assembly = assembly};

@@ -18,7 +18,7 @@ static bool decode_records(tc_graph *g) {
     int n_in = tc_rec_arity(r);
     *x = (tc_gnode){.op = tc_rec_op(r),
                     .type = (tc_type)r->dtype,
-                    .dev = (tc_device)p->dev[n],
+                    .dev = p->by_rows ? TC_DEVICE_REF : (tc_device)p->dev[n],
                     .shape = tc_dims_at(r->shape),
                     .n_in = n_in,
                     .attr = tc_rec_attr(r),

@@ -104,6 +104,20 @@ tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, si
   return st;
 }
 
+tc_status tc_compiler_object_for(const tc_isa *isa, bool native, const tc_kir *kir, const char *name, void **out,
+                                 size_t *bytes) {
+  tc_compiler_begin();
+  const tc_codegen *row = compiler();
+  *out = NULL;
+  tc_status st = !row                ? TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.facts.sentence)
+                 : !row->compile_for ? TC_FAIL(TC_ERR_COMPILE, "%s: %s compiles for one target alone", name, row->name)
+                 : !row->supports(kir)
+                     ? TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name)
+                     : row->compile_for(isa, native, kir, name, out, bytes);
+  tc_compiler_end();
+  return st;
+}
+
 void tc_compiler_log(const tc_kir *kir, const char *name) {
   const tc_codegen *row = tc_log_on(TC_LOG_ASM) ? compiler() : NULL;
   char *text = row && row->assembly ? row->assembly(kir, name) : NULL;

@@ -40,6 +40,7 @@ typedef struct tc_kernel {
   // The GPU that the code is for; NULL: the host's CPU. It is not part of the key, since names must
   // be equal in every process.
   tc_gpu *gpu;
+  bool is_interpreted;  // true: for good, since a region asks for the interpreter. Not part of the key either
   tc_gpu_code *gpu_code;  // code of a GPU kernel, whose fn is NULL
   tc_gpu_shape gpu_shape;
   bool from_disk;  // true: loaded from the disk cache, not compiled by this process

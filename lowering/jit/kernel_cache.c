@@ -65,6 +65,7 @@ typedef struct pending {
 typedef struct pending_list {
   pending *at, **bucket;
   uint32_t n, mask;
+  bool interpreted;  // true: the thread's backend is the interpreter, whose kernels are not the compiler's
 } pending_list;
 
 static tc_status compile_for_gpu(tc_kernel *k, const kernel_source *from) {
@@ -107,7 +108,7 @@ static void find_on_disk(pending *m) {
   uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
   if (m->from.kir) log_kernel(m->from.kir, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.kir);
+  if (!m->from.gpu && tc_compiler_compiles() && !m->k->is_interpreted) m->done = tc_object_find(m->k, m->from.kir);
   tc_compiler_end();
   if (m->done) tell_profile(m, "disk", start);
 }
@@ -118,7 +119,7 @@ static tc_status make_quickly(pending *m) {
   if (m->from.gpu || m->done || m->generic) return TC_OK;
   uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
-  if (!tc_compiler_compiles())
+  if (!tc_compiler_compiles() || m->k->is_interpreted)
     st = tc_kernel_interpret(m->k, m->from.kir), m->done = st == TC_OK;
   else if (tc_kernel_is_soon_interpreted(m->from.kir, m->from.work))
     st = tc_kernel_interpret_first(m->k, m->from.kir), m->done = st == TC_OK;
@@ -200,15 +201,16 @@ static tc_status compile_all(pending *list, uint32_t n) {
 
 // ---- the cache ----
 
-static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
+static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu,
+                      bool interpreted) {
   return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu &&
-         memcmp(k->key, key, bytes) == 0;
+         k->is_interpreted == interpreted && memcmp(k->key, key, bytes) == 0;
 }
 
 // pre: locked.
-static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
+static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu, bool interpreted) {
   tc_lru_entry *e = tc_lru_first(&self.kernels, hash.lo);
-  for (; e && !is_kernel((tc_kernel *)e, hash, key, bytes, gpu); e = e->next) tc_count(TC_PASS_KERNELS, 1);
+  for (; e && !is_kernel((tc_kernel *)e, hash, key, bytes, gpu, interpreted); e = e->next) tc_count(TC_PASS_KERNELS, 1);
   return (tc_kernel *)e;
 }
 
@@ -219,11 +221,12 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
   tc_hash hash = tc_hash_bytes(key, bytes);
   tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
-  tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
+  bool interpreted = list->interpreted && from->kir && !from->gpu;
+  tc_kernel *k = find_locked(hash, key, bytes, from->gpu, interpreted);
   pending **bucket = &list->bucket[hash.lo & list->mask];
   for (pending *m = *bucket; m && !k; m = m->next) {
     tc_count(TC_PASS_KERNELS, 1);
-    if (is_kernel(m->k, hash, key, bytes, from->gpu)) k = m->k, m->from.work += from->work;
+    if (is_kernel(m->k, hash, key, bytes, from->gpu, interpreted)) k = m->k, m->from.work += from->work;
   }
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
@@ -238,6 +241,7 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
+  k->is_interpreted = interpreted;
   // one of the list, later of the cache; one of the caller
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);
   snprintf(k->name, sizeof k->name, "tc_%.39s_%04x", from->stem, (unsigned)(hash.lo & 0xffff));
@@ -266,7 +270,7 @@ static void add_kernel(const pending *m, uint32_t *compiled) {
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += is_new;
   k->entry.used = ++self.clock;
-  bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
+  bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu, k->is_interpreted);
   if (added) {
     tc_lru_add(&self.kernels, &k->entry, k->hash.lo);
     evicted = tc_lru_evict(&self.kernels, (size_t)TC_MAX_OF(o->kernel_cache, 1), (size_t)o->kernel_cache_bytes);
@@ -332,7 +336,9 @@ static bool has_generic(pending *m) {
 // Finds the shape-generic kernel of a pending kernel, given with the request or shared by its
 // class. A new one is added at the list's end.
 static tc_status find_or_add_generic(pending *m, pending_list *list) {
-  if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->generic_kernels) return TC_OK;
+  if (!m->from.site || m->from.gpu || list->interpreted || !tc_compiler_compiles() ||
+      !tc_options_get()->generic_kernels)
+    return TC_OK;
   if (!has_generic(m) || m->done) return TC_OK;
   return find_or_add_kir(&(kernel_source){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list,
                          &m->generic);
@@ -381,7 +387,8 @@ tc_status tc_kernel_get_all(tc_kernel_request *request, uint32_t n, tc_gpu *gpu,
   while (size < n) size *= 2;
   pending_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at),
                        .bucket = tc_calloc(size, sizeof *list.bucket),
-                       .mask = size - 1};
+                       .mask = size - 1,
+                       .interpreted = strcmp(tc_options_get()->backend, "interp") == 0};
   if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
   for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_request(&request[i], gpu, &list);
   if (st == TC_OK) {

@@ -86,7 +86,7 @@ static tc_val sign_of(tc_kir_builder *e, tc_val x, tc_type type) {
 #define MATH_extern 0
 #define MATH_expand(word) 0
 static const uint8_t math_of[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) [TC_OP_##NAME] = MATH_##lower,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, ...) [TC_OP_##NAME] = MATH_##lower,
 #include <tc/ops.def>
 #undef TC_OP
 };

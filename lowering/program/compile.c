@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lowering/autotune/tune_gemm.h"
+#include "lowering/program/control.h"
 #include "lowering/program/gpu/launches.h"
 #include "runtime/hash.h"
 #include "runtime/options.h"
@@ -158,8 +159,16 @@ static const tc_kernel_request *take_kernels(tc_program *p, const tc_kernel_requ
   return made;
 }
 
+// Lowers the bodies of control flow.
+static tc_status create_controls(tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step && p->n_control; i++)
+    if (p->step[i].kind == TC_STEP_CONTROL) TC_TRY(tc_control_create(&p->graph, p->step[i].node, &p->step[i].control));
+  return TC_OK;
+}
+
 tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
+  TC_TRY(create_controls(p));
   uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0,
            n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
   uint32_t most = p->n_step + q->n_step + n_rows + 32, compiled = 0;

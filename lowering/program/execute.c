@@ -1,5 +1,6 @@
 // Executes steps of every kind, stage by stage. See execute.h.
 #include "lowering/program/execute.h"
+#include "lowering/program/control.h"
 
 #include <string.h>
 
@@ -13,7 +14,8 @@
 #include "runtime/team.h"
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  [TC_OP_##NAME] = tc_ref_##reference,
 #include <tc/ops.def>
 #undef TC_OP
 };
@@ -126,6 +128,7 @@ static void note_time(tc_step_time *t, uint64_t begin, uint64_t end, uint32_t wo
 }
 
 static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (s->kind == TC_STEP_CONTROL) return;  // run behind its stage
   if (r->skip && r->skip[s - r->p->step]) return;
   if (TC_LIKELY(!r->times)) {
     run_quietly(r, s, begin, end, w);
@@ -139,6 +142,7 @@ static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int
 static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
   const tc_execution *r = arg;
   const tc_program *p = r->p;
+  stage += (int)r->first_stage;
   const tc_step *s = p->step + p->stage_first[stage], *end = p->step + p->stage_first[stage + 1];
   w->math = tc_kir_math_table();
   if (p->stage_tasks[stage] == 1) {
@@ -156,11 +160,16 @@ static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
   run_step(r, s, tc_step_task_begin(s, index), tc_step_task_begin(s, index + 1), w);
 }
 
+static tc_status run_on_host(void *arg, const tc_step *s) {
+  return tc_control_run(arg, s);
+}
+
 static tc_status run_on_gpu(tc_execution *r) {
   const tc_program *p = r->p;
   uint64_t found, which;
   if (TC_UNLIKELY(r->times != NULL)) tc_gpu_launches_time(p, r->times);
-  tc_status st = tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &found);
+  const tc_gpu_between between = {run_on_host, r};
+  tc_status st = tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &between, &found);
   if (TC_UNLIKELY(r->times != NULL)) tc_gpu_launches_time(p, NULL);
   TC_TRY(st);
   if (found == TC_GPU_NO_FAULT) return TC_OK;
@@ -171,19 +180,61 @@ static tc_status run_on_gpu(tc_execution *r) {
   return stop_run(r, s, TC_ERR_INDEX);
 }
 
-tc_status tc_execution_run(tc_execution *r) {
+// One job of the stages from first on to before end.
+static tc_status run_stages(tc_execution *r, uint32_t first, uint32_t end) {
   const tc_program *p = r->p;
-  if (p->gpu) return run_on_gpu(r);
   tc_job job = {
       .task = run_task,
       .arg = r,
-      .n_stages = (int)p->n_stage,
-      .n_tasks = p->stage_tasks,
+      .n_stages = (int)(end - first),
+      .n_tasks = p->stage_tasks + first,
       .scratch_bytes = p->scratch_bytes,
       .brief = p->brief,
       .spread = true,
   };
-  return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
+  r->first_stage = first;
+  return first < end ? (tc_status)tc_team_run(&job) : TC_OK;
+}
+
+static tc_status run_control(tc_execution *r, const tc_step *s) {
+  uint64_t start = r->times ? tc_ticks() : 0;
+  tc_status st = tc_control_run(r, s);
+  if (TC_UNLIKELY(r->times != NULL)) note_time(&r->times[s - r->p->step], start, tc_ticks(), 0);
+  return st;
+}
+
+// The control flow of a stage runs behind the stage's other steps, which it does not depend on.
+static tc_status run_controls(tc_execution *r, uint32_t stage) {
+  const tc_program *p = r->p;
+  for (uint32_t i = p->stage_first[stage]; i < p->stage_first[stage + 1]; i++)
+    if (p->step[i].kind == TC_STEP_CONTROL) TC_TRY(run_control(r, &p->step[i]));
+  return TC_OK;
+}
+
+static bool has_control(const tc_program *p, uint32_t stage) {
+  for (uint32_t i = p->stage_first[stage]; i < p->stage_first[stage + 1]; i++)
+    if (p->step[i].kind == TC_STEP_CONTROL) return true;
+  return false;
+}
+
+static bool has_others(const tc_program *p, uint32_t first, uint32_t end) {
+  for (uint32_t i = p->stage_first[first]; i < p->stage_first[end]; i++)
+    if (p->step[i].kind != TC_STEP_CONTROL) return true;
+  return false;
+}
+
+tc_status tc_execution_run(tc_execution *r) {
+  const tc_program *p = r->p;
+  if (p->gpu) return run_on_gpu(r);
+  if (TC_LIKELY(p->n_control == 0)) return p->n_step ? run_stages(r, 0, p->n_stage) : TC_OK;
+  uint32_t first = 0;
+  for (uint32_t stage = 0; stage < p->n_stage; stage++) {
+    if (!has_control(p, stage)) continue;
+    if (has_others(p, first, stage + 1)) TC_TRY(run_stages(r, first, stage + 1));
+    TC_TRY(run_controls(r, stage));
+    first = stage + 1;
+  }
+  return run_stages(r, first, p->n_stage);
 }
 
 void tc_execution_fill_nums(const tc_program *p, const uint64_t *arg, uint64_t *num) {

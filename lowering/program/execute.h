@@ -16,6 +16,10 @@ typedef struct tc_execution_fault {
   int64_t position;  // position of a bad index that a GPU found, else -1
 } tc_execution_fault;
 
+// Runs another program, as tc_lowering_ops has it.
+typedef tc_status tc_launch_fn(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                               const tc_call *call, const tc_leaf *held, tc_work_done *prepared);
+
 typedef struct tc_execution {
   _Alignas(128) const tc_program *p;
   tc_storages at;
@@ -23,6 +27,8 @@ typedef struct tc_execution {
   const uint64_t *skip;  // per step: nonzero if it need not run; NULL: all run
   tc_execution_fault *fault;
   uint64_t *words;  // scratch for the words of GPU launches
+  tc_launch_fn *launch;  // for the bodies of control flow
+  uint32_t first_stage;  // of the job that runs now
   tc_step_time *times;  // per step, with TC_PROFILE_KERNELS=1: filled in. NULL: steps are not timed
 } tc_execution;
 

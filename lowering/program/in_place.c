@@ -29,13 +29,15 @@ typedef struct users {
   const tc_program *p;
   tc_storage_users all, writers;
   tc_arena arena;
-  uint32_t last_check;  // one more than the stage of the last index check; 0: none
+  // one more than the stage of the last index check, or of control flow, which may fail; 0: none
+  uint32_t last_check;
 } users;
 
 static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
   *u = (users){.p = p};
   for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].stage + 1);
+    if (p->step[i].kind == TC_STEP_CHECK || p->step[i].kind == TC_STEP_CONTROL)
+      u->last_check = TC_MAX_OF(u->last_check, p->step[i].stage + 1);
   return tc_storage_users_init(&u->all, p, plan, false, &u->arena) &&
          tc_storage_users_init(&u->writers, p, plan, true, &u->arena);
 }
@@ -102,7 +104,8 @@ bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
-    if (!writer || writer->kind == TC_STEP_CALL) continue;  // a call does not test whether a run has failed
+    // these do not test whether a run has failed
+    if (!writer || writer->kind == TC_STEP_CALL || writer->kind == TC_STEP_CONTROL) continue;
     const tc_gnode *x = &p->graph.node[writer->node];
     if (writer->kind == TC_STEP_ROW && !is_slice_update_step(x)) continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;

@@ -1,4 +1,5 @@
 // Destroys programs, and computes their size. See program.h.
+#include "lowering/program/control.h"
 #include "lowering/program/facts.h"
 #include "lowering/program/program.h"
 
@@ -18,13 +19,14 @@ static void drop_steps(tc_program *p) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_kernel_release(p->step[i].kernel);
     tc_gpu_call_release(p->step[i].call);
+    tc_control_destroy(p->step[i].control);
     tc_steps_drop_pending(&p->step[i]);
   }
 }
 
 void tc_steps_clear(tc_program *p) {
   drop_steps(p);
-  p->n_step = p->n_binding = p->n_num = p->n_allocation = p->n_cached = 0;
+  p->n_step = p->n_binding = p->n_num = p->n_allocation = p->n_cached = p->n_control = 0;
   if (p->prepare) tc_steps_clear(p->prepare);
 }
 

@@ -25,6 +25,7 @@ typedef enum tc_step_kind {
   TC_STEP_CALL,  // a call of a GPU vendor's library
   TC_STEP_ROW,  // a reference kernel, split into shares where that is possible
   TC_STEP_ZERO,  // zeros written over a whole tensor
+  TC_STEP_CONTROL,  // control flow, or a copy of one of its results on a GPU; not the team's (control.h)
   TC_STEP_CHECK,  // a check that the indices of operand 0 lie within the extent in num
 } tc_step_kind;
 
@@ -50,6 +51,7 @@ typedef struct tc_step {
   bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.c)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
+  struct tc_control *control;  // CONTROL: owned; NULL until its bodies are compiled
   union {
     uint64_t offset[3];  // CALL: offset of each operand in its storage, in bytes
     struct {
@@ -57,14 +59,16 @@ typedef struct tc_step {
       uint32_t value, attr;
     } row;
   };
-  // range of the program's storage numbers; ROW, CALL: operands, then the result; ZERO: the result
+  // range of the program's storage numbers; ROW, CALL, CONTROL: operands, then the result; ZERO:
+  // the result
   uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
   int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  // ROW, CALL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node it is for
+  // ROW, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node it
+  // is for
   uint32_t node;
   double work;  // estimated nanoseconds on one thread
   bool is_matmul;
@@ -120,6 +124,7 @@ struct tc_program {
   tc_allocation *allocation;
   uint32_t n_allocation, cap_allocation;
   size_t arena_bytes, scratch_bytes;
+  uint32_t n_control;  // steps of control flow
   uint32_t n_stage;
   uint32_t *stage_first;  // first step of each stage, then n_step
   int64_t *stage_tasks;

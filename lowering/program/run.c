@@ -249,6 +249,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                        .at = {storage, (char *const *)(void *)(storage + plan->n_leaf), arena ? arena->ptr : NULL},
                        .num = num,
                        .fault = &l.stopped_by,
+                       .launch = tc_program_launch,
                        .words = num + n_lists};
   if (prepared && tc_profile_is_on()) begin_profile(p, prepared);
   tc_status st = q->n_step

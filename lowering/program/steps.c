@@ -82,12 +82,21 @@ static bool add_check(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Whether the reference kernel can split its result into shares (kernels/ref/share.h). On tc:ref
-// rows run whole: others are compared with it.
+bool tc_step_splits(tc_op op, int64_t count) {
+  return count > 0 && (tc_op_kind_of(op) == TC_KIND_SCAN || tc_op_kind_of(op) == TC_KIND_INDEX || op == TC_OP_CAT ||
+                       op == TC_OP_WRITE_SLICE);
+}
+
+// On tc:ref rows run whole: others are compared with it.
 static bool is_shared(const tc_gnode *x) {
-  if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
-  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT ||
-         x->op == TC_OP_WRITE_SLICE;
+  return tc_device_generates(x->dev) && tc_step_splits(x->op, x->shape->count);
+}
+
+// A device without generated code runs control flow, too; results are copied by rows, but on a GPU.
+static tc_step_kind kind_of_row(const tc_builder *b, const tc_gnode *x) {
+  if (tc_graph_is_zeros(x)) return TC_STEP_ZERO;
+  bool copies = x->op == TC_OP_TUPLE_ELEMENT && tc_target_is_gpu(&b->p->graph.target);
+  return x->op == TC_OP_CONTROL || copies ? TC_STEP_CONTROL : TC_STEP_ROW;
 }
 
 static bool add_row(tc_builder *b, uint32_t n) {
@@ -95,7 +104,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->stage = 0;
   for (int i = 0; i < x->n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, x->in[i]));
-  tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
+  tc_step *s = add_step(b, p, kind_of_row(b, x));
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->same = tc_graph_slice_update_of(x->op) >= 0;  // the old value may be in place already
@@ -109,6 +118,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
+  if (s->kind == TC_STEP_CONTROL) s->work = 1, p->n_control++;  // the team does not run it
   if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
   if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;

@@ -49,6 +49,10 @@ bool tc_steps_build(tc_builder *b, tc_status *st);
 // IR.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);
 
+// Whether the op's reference kernel can split a result of so many elements into shares
+// (kernels/ref/share.h).
+bool tc_step_splits(tc_op op, int64_t count);
+
 // ---- kernels of steps: their IR is chosen, then all are compiled in parallel (compile.c) ----
 
 // A hash of a graph's ops, types, ranks and edges, without sizes; 0 without memory.

@@ -16,6 +16,7 @@ static struct {
   bool compiles;  // true: kernels run compiled on this machine; false: interpreted
   char build[TC_BUILD_BYTES];  // build id of the plug-in; "": not known
 } self = {.found = PTHREAD_ONCE_INIT};
+static _Thread_local const tc_isa *planned;  // see tc_compiler_plan_for. NULL: self.isa
 
 // Whether there is a compiler. Its file is enough if it has a build id; else the plug-in is opened.
 static bool find_compiler(const tc_isa *foreign) {
@@ -48,7 +49,11 @@ static void init(void) {
 
 const tc_isa *tc_compiler_isa(void) {
   init();
-  return self.isa;
+  return planned ? planned : self.isa;
+}
+
+void tc_compiler_plan_for(const tc_isa *isa) {
+  planned = isa;
 }
 
 int tc_compiler_vector_bytes(void) {

@@ -11,6 +11,9 @@
 // The instruction set that kernels are planned for: this machine's widest, or at most the one that
 // TC_ISA names. If TC_ISA names another machine's, that one; kernels are interpreted here.
 const tc_isa *tc_compiler_isa(void);
+// From now on this thread plans kernels for that set of this machine. tc_compiler_object_for
+// (jit/compiler.h) compiles them; this process does not run them. NULL: no longer.
+void tc_compiler_plan_for(const tc_isa *isa);
 int tc_compiler_vector_bytes(void);  // of a vector of that set: 64, 32 or 16
 // Whether this machine's kernels are compiled, as far as is known without opening the compiler;
 // false: interpreted.

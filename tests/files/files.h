@@ -15,16 +15,16 @@ typedef struct file_bytes {
 } file_bytes;
 
 // A path in a new directory, which files_fini removes with what a test called the same. Valid until
-// the next four calls.
+// the next 32 calls.
 static char files_dir[64];
 static inline const char *files_path(const char *name) {
-  static char path[4][128];
+  static char path[32][128];
   static int k;
   if (!files_dir[0]) {
     snprintf(files_dir, sizeof files_dir, "/tmp/tc-test-XXXXXX");
     if (!mkdtemp(files_dir)) perror(files_dir), exit(1);
   }
-  k = (k + 1) % 4;
+  k = (k + 1) % 32;
   snprintf(path[k], sizeof path[k], "%s/%s", files_dir, name);
   return path[k];
 }

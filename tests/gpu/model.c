@@ -274,13 +274,16 @@ tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc
 }
 
 tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
-                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words,
+                                     const tc_gpu_between *between, uint64_t *out_fault);
 tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
-                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words,
+                                     const tc_gpu_between *between, uint64_t *out_fault);
 tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
-                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault) {
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words,
+                                     const tc_gpu_between *between, uint64_t *out_fault) {
   now.p = p, now.at = at, now.num = num, now.skip = skip, now.step = 0;
-  return __real_tc_gpu_launches_run(l, p, at, num, skip, words, out_fault);
+  return __real_tc_gpu_launches_run(l, p, at, num, skip, words, between, out_fault);
 }
 
 tc_status __real_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,

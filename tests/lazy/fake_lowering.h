@@ -21,6 +21,7 @@ typedef struct fake_state {
   // set by tests
   tc_status lower_fails, launch_fails;  // with this status; TC_OK: it does not
   float value;                          // what launches store
+  bool lowers_rows;                     // lower_fails is of plans alone that are not lowered by rows
   bool in_place;                        // what is assigned to a leaf is written there
   size_t program_bytes;                 // what a program is said to hold
   // asked

@@ -235,6 +235,20 @@ Test(sync, a_failed_lowering_undoes_assigns) {
   tc_release(p);
 }
 
+Test(sync, a_suppressed_error_of_lowering_lowers_the_plan_op_by_op) {
+  fake.lower_fails = TC_ERR_COMPILE, fake.lowers_rows = true;
+  uint64_t before = 0, after = 0;
+  cr_assert_eq(tc_metrics_get("errors_suppressed", &before), TC_OK);
+  cr_assert_eq(tc_region_begin(&(tc_region_options){.options = "suppress_errors=1"}), TC_OK);
+  tc_tensor x = vector(1, 2);
+  expect_is(tc_neg(x), 7, 7);
+  cr_expect_eq(tc_last_error()->status, TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_metrics_get("errors_suppressed", &after), TC_OK);
+  cr_expect_eq(after, before + 1);
+  tc_region_end();
+  cr_expect_eq(read_status(tc_neg(x)), TC_ERR_COMPILE, "outside");
+}
+
 // ---- traces that are cut ----
 
 static void bound_traces(const char *variable, const char *most) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tc/control.h>
 
 #include "lazy/text/text.h"
 #include "runtime/options.h"
@@ -365,4 +366,62 @@ Test(text, the_plan_of_a_text_is_that_of_its_run_and_nothing_runs) {
   tc_plan_release(plan);
   tc_release(out[1]);
   tc_text_fini(&x);
+}
+
+// ---- control flow ----
+
+static tc_status halves(void *user, const tc_tensor *in, tc_tensor *out) {
+  out[0] = tc_mul(in[0], *(const tc_tensor *)user);
+  return TC_OK;
+}
+
+static tc_status draws(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_add(in[0], tc_rand_like(in[0]));
+  return TC_OK;
+}
+
+static tc_status branches(void *user, const tc_tensor *in, tc_tensor *out) {
+  tc_status st = tc_cond(tc_gt(tc_sum(in[0], TC_ALL, false), 1), halves, draws, user, in, 1, out, 1);
+  out[1] = tc_add(out[0], in[1]);
+  return st;
+}
+
+Test(text, bodies_of_control_flow_are_written_and_replayed) {
+  tc_tensor half = tc_full(TC_SHAPE(3), 0.5, TC_F32), xs = tc_arange(0, 15, 1, TC_F32),
+            h = tc_zeros(TC_SHAPE(3), TC_F32), out[2];
+  tc_tensor rows = tc_reshape(xs, TC_SHAPE(5, 3));
+  cr_assert_eq(tc_scan(branches, &half, &h, 1, &rows, 1, out, 1, NULL), TC_OK, "%s", tc_last_error()->message);
+  expect_replay(out[1]);
+}
+
+Test(text, a_body_that_was_changed_or_does_not_fit_is_refused) {
+  static const struct {
+    const char *text, *has;
+  } bad[] = {
+      {"trace t\nbody 12 draws 0\n%0 = leaf f32[2] tc:cpu\n%1 = neg f32[2] tc:cpu in %0\ngives %1\nend\n",
+       "was changed"},
+      {"trace t\nbody 12 draws 0\n%0 = leaf f32[2] tc:cpu\n%1 = neg f32[3] tc:cpu in %0\ngives %1\nend\n",
+       "does not fit"},
+      {"trace t\n%0 = leaf u8[64] tc:cpu\ndata %0 0\n%1 = tuple_element f32[2] tc:cpu in %0 attr 64 0\nend\n", ""},
+      {"trace t\n%0 = full f32[2] tc:cpu arg 1.0\n%1 = control u8[64] tc:cpu in %0 attr 0 0 1 0 77 asked\nend\n",
+       "does not fit"},
+      {"trace t\n%0 = full u8[64] tc:cpu arg 1\n%1 = tuple_element f32[2] tc:cpu in %0 attr 64 0 asked\nend\n",
+       "does not fit"},
+      {"trace t\ngives %1\nend\n", "no body"},
+      {"trace t\nbody 12\nend\n", "draws N"},
+      {"trace t\nbody 12 draws 0\n%0 = leaf f32[2] tc:cpu\nend\n", "end is not understood"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *at = bad[i].text;
+    tc_text x;
+    tc_tensor out[8];
+    tc_clear_error();
+    tc_status st = tc_text_read(&x, &at);
+    if (st == TC_OK) st = tc_text_run(&x, out);
+    cr_expect_neq(st, TC_OK, "%s", bad[i].text);
+    cr_expect(strstr(tc_last_error()->message, bad[i].has) != NULL, "%s says: %s", bad[i].text,
+              tc_last_error()->message);
+    tc_text_fini(&x);
+  }
 }

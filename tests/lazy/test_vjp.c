@@ -210,7 +210,7 @@ enum {
 #define KIND_ATTENTION(...)
 #define KIND_COMPOSED(...)
 #define KIND_EFFECT(...)
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) \
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
   KIND_##kind(name, arity, vjp, sample)
 #include <tc/ops.def>
 #undef TC_OP

@@ -12,7 +12,8 @@
 #include "tests/lowering/gpu_rows_run.h"
 
 static tc_ref_fn *const reference[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
+  [TC_OP_##NAME] = tc_ref_##reference,
 #include <tc/ops.def>
 #undef TC_OP
 };

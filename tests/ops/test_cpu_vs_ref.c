@@ -374,7 +374,7 @@ static void run_row(const op_row *op) {
 #define TEST_order(name) ROW_TEST(name, order)
 #define TEST_contract(name) ROW_TEST(name, contract)
 #define TEST_index(name) ROW_TEST(name, index)
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) TEST_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) TEST_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 

@@ -43,10 +43,10 @@ static tc_tensor leaf(void) {
 static void read_values(const char *region) {
   float v, all[8];
   tc_scope s = tc_scope_begin();
-  tc_region_begin(region);
+  (void)tc_region_begin(&(tc_region_options){.name = region});
   CHECK(tc_item_f32(tc_sum(chain(leaf(), 3), TC_ALL, false), &v)), expect(region, __LINE__, "item", 5);
   CHECK(tc_to_host(chain(leaf(), 7), all, sizeof all)), expect(region, __LINE__, "to_host", 8);
-  tc_region_begin("inner");
+  (void)tc_region_begin(&(tc_region_options){.name = "inner"});
   tc_tensor x = chain(leaf(), 12);
   const void *at = tc_map(x);
   expect(region, __LINE__ - 1, "map", 13);
@@ -63,7 +63,7 @@ static void read_values(const char *region) {
 static void write_values(const char *region) {
   char path[64];
   tc_scope s = tc_scope_begin();
-  tc_region_begin(region);
+  (void)tc_region_begin(&(tc_region_options){.name = region});
   tc_tensor x = chain(leaf(), 2);
   char *text = tc_format(x);
   expect(region, __LINE__ - 1, "print", 3);
@@ -85,7 +85,7 @@ static void write_values(const char *region) {
 
 // TC_MAX_NODES=64: a scope that ends with more is cut, and a trace of 256 nodes.
 static void reach_bounds(const char *region) {
-  tc_region_begin(region);
+  (void)tc_region_begin(&(tc_region_options){.name = region});
   tc_tensor kept = {0};
   for (int i = 0; i < 2; i++) {
     tc_scope s = tc_scope_begin();
@@ -124,7 +124,7 @@ static void run_kinds(void) {
   for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
   if (pthread_create(&thread[0], NULL, make_theirs, NULL) != 0) exit(1);
   pthread_join(thread[0], NULL);
-  tc_region_begin("main");
+  (void)tc_region_begin(&(tc_region_options){.name = "main"});
   tc_tensor y = chain(theirs, 1);
   expect("main", CHAIN_LINE, "cross-thread", 6);
   CHECK(tc_to_host(y, all, sizeof all)), expect("main", __LINE__, "to_host", 2);
@@ -132,7 +132,7 @@ static void run_kinds(void) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    tc_region_begin("child");
+    (void)tc_region_begin(&(tc_region_options){.name = "child"});
     float v;
     CHECK(tc_item_f32(tc_sum(chain(leaf(), 3), TC_ALL, false), &v)), expect("child", __LINE__, "item", 5);
     CHECK(tc_item_f32(tc_sum(chain(leaf(), 6), TC_ALL, false), &v)), expect("child", __LINE__, "item", 8);
@@ -141,7 +141,7 @@ static void run_kinds(void) {
   int status;
   waitpid(child, &status, 0);
   if (status != 0) exit(1);
-  tc_region_begin("after");
+  (void)tc_region_begin(&(tc_region_options){.name = "after"});
   CHECK(tc_to_host(chain(leaf(), 9), all, sizeof all)), expect("after", __LINE__, "to_host", 10);
   tc_region_end();
 }
@@ -178,14 +178,14 @@ static void run_again(void) {
   tc_tensor old = tc_detach(w);
   CHECK(tc_eval(1, &old));
   CHECK(tc_assign(w, tc_add(w, 1)));
-  tc_region_begin("held");
+  (void)tc_region_begin(&(tc_region_options){.name = "held"});
   CHECK(tc_sync(NULL));
   tc_region_end();
   CHECK(tc_to_host(old, all, sizeof all));
   // 1000 elements that are cheap to make are not stored for the next sync
   y = tc_exp(tc_ones(TC_SHAPE(1000), TC_F32));
   CHECK(tc_item_f32(tc_sum(y, TC_ALL, false), &v));
-  tc_region_begin("again");
+  (void)tc_region_begin(&(tc_region_options){.name = "again"});
   CHECK(tc_item_f32(tc_sum(tc_neg(y), TC_ALL, false), &v));
   tc_region_end();
   tc_scope_end(s);
@@ -215,7 +215,7 @@ static void run_restart(void) {
     sync_once(5);
   }
   tc_clear_error();
-  for (int i = 0; i < 70; i++) tc_region_begin("x");
+  for (int i = 0; i < 70; i++) (void)tc_region_begin(&(tc_region_options){.name = "x"});
   if (tc_last_error()->status != TC_ERR_STATE) exit(1);
   tc_clear_error();
   for (int i = 0; i < 70; i++) tc_region_end();

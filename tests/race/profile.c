@@ -19,7 +19,7 @@ static void *sync_often(void *arg) {
   for (int i = 0; !atomic_load(&ends); i++) {
     tc_scope s = tc_scope_begin();
     float v = 0, want = 0;
-    tc_region_begin(name == 0 ? "first" : "others");
+    EXPECT_OK(tc_region_begin(&(tc_region_options){.name = name == 0 ? "first" : "others"}));
     tc_tensor t = tc_from_host(x, TC_SHAPE(4), TC_F32);
     for (int k = 0; k < 1 + (i + name) % 6; k++) t = tc_neg(t);
     want = (1 + (i + name) % 6) % 2 ? -10 : 10;

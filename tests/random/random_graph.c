@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tc/compile.h>
 
 #include "runtime/options.h"
 #include "tests/near.h"
@@ -714,6 +715,105 @@ static void run_program(const rg_program *p, const plan *pl, mode m, run *r) {
     if (p->instr[i].op == RG_PARAM) tc_release(h[i]);
 }
 
+// ---- As a compiled function: leaves are its arguments, parameters and indices are found by it,
+// and what is read on the way is a result ----
+
+typedef struct body {
+  const rg_program *p;
+  const plan *pl;
+  tc_tensor h[RG_MAX_INSTRS];  // parameters, and the index of each RG_INDEX
+  int n_in, n_out;
+  run *r;
+} body;
+
+static bool is_shown(const body *b, int i) {
+  const fact *f = &b->pl->f[i];
+  return f->value && f->alive && f->handle == i && (i >= b->p->n - 3 || (b->p->instr[i].p + i) % 5 < 2);
+}
+
+static tc_status run_body(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const body *b = user;
+  tc_tensor h[RG_MAX_INSTRS] = {{0, 0}};
+  tc_scope scopes[RG_MAX_INSTRS];
+  int depth = 0, n = 0;
+  for (int i = 0; i < b->p->n; i++) {
+    const rg_instr *s = &b->p->instr[i];
+    const tc_dims d = b->pl->f[s->a].dims;
+    switch (s->op) {
+      case RG_LEAF: h[i] = *in++; break;
+      case RG_PARAM: h[i] = b->h[i]; break;
+      case RG_INDEX: h[i] = tc_index_select(h[s->a], d.rank > 0 ? s->p % d.rank : 0, b->h[i]); break;
+      case RG_READ: out[n++] = tc_reshape(h[s->a], tc_shape(h[s->a])); break;
+      case RG_SCOPE_END:
+        for (int k = 0; k < n; k++) tc_keep(out[k]);
+        step(b->p, b->pl, i, h, scopes, &depth, b->r);
+        break;
+      default: step(b->p, b->pl, i, h, scopes, &depth, b->r);
+    }
+  }
+  for (int i = 0; i < b->p->n; i++)
+    if (is_shown(b, i)) out[n++] = h[i];
+  (void)n_in, (void)n_out;
+  return b->r->status;
+}
+
+static void make_operands(body *b, tc_tensor *in) {
+  b->n_in = b->n_out = 0;
+  for (int i = 0; i < b->p->n; i++) {
+    const rg_instr *s = &b->p->instr[i];
+    const tc_dims d = b->pl->f[s->a].dims;
+    void *data = s->op == RG_LEAF || s->op == RG_PARAM ? leaf_data(b->p, s, b->r) : NULL;
+    if (s->op == RG_LEAF) in[b->n_in++] = tc_from_host(data, s->dims, s->type);
+    if (s->op == RG_PARAM && !tc_is_valid(b->h[i])) b->h[i] = tc_param(tc_from_host(data, s->dims, s->type));
+    if (s->op == RG_INDEX && !tc_is_valid(b->h[i])) {
+      int64_t n = d.dim[d.rank > 0 ? s->p % d.rank : 0], index[3] = {s->q % n, n - 1, -1 - s->q / 64 % n};
+      b->h[i] = tc_from_host(index, TC_SHAPE(3), TC_I64);
+    }
+    free(data);
+    b->n_out += (s->op == RG_READ) + is_shown(b, i);
+  }
+}
+
+// One call; what it shows is in r.
+static void run_call(body *b, tc_compiled *c, run *r) {
+  tc_tensor in[RG_MAX_INSTRS], out[2 * RG_MAX_INSTRS];
+  int n = 0;
+  b->r = r;
+  make_operands(b, in);
+  tc_seed(1);
+  if (r->status == TC_OK) r->status = tc_compiled_call(c, in, b->n_in, out, b->n_out);
+  for (int i = 0; i < b->p->n; i++)
+    if (b->p->instr[i].op == RG_READ) note(r, i, 'r', out[n++]);
+  for (int i = 0; i < b->p->n; i++) {
+    if (is_shown(b, i)) note(r, i, 'v', out[n++]);
+    tc_tensor g = b->p->instr[i].op == RG_PARAM && b->pl->backward ? tc_grad(b->h[i]) : (tc_tensor){0, 0};
+    if (tc_is_valid(g)) note(r, i, 'g', g);
+  }
+  snprintf(r->message, sizeof r->message, "%s: %s", tc_status_text(r->status), tc_last_error()->message);
+}
+
+// Two calls: the first traces, the second takes its graph. Where tensors are assigned there is no
+// second, since they would be others then.
+static void run_compiled(const rg_program *p, const plan *pl, run *first, run *second, bool *twice) {
+  body b = {.p = p, .pl = pl};
+  *twice = true;
+  for (int i = 0; i < p->n; i++) *twice &= p->instr[i].op != RG_ASSIGN_SLICE;
+  first->status = tc_set_default_device(near_device());
+  tc_clear_error();
+  tc_scope outer = tc_scope_begin();
+  tc_compiled *c = tc_compile(run_body, &b, &(tc_compile_options){.name = "random", .fullgraph = true});
+  run_call(&b, c, first);
+  for (int i = 0; i < p->n; i++)
+    if (p->instr[i].op == RG_PARAM && first->status == TC_OK) first->status = tc_zero_grad_of(1, &b.h[i]);
+  if (*twice) run_call(&b, c, second);
+  if (*twice && second->status == TC_OK && tc_compiled_stats(c).n_taken != 1)
+    second->status = TC_ERR_STATE, snprintf(second->message, sizeof second->message, "the second call took no graph");
+  tc_compiled_destroy(c);
+  tc_scope_end(outer);
+  for (int i = 0; i < p->n; i++)
+    if (p->instr[i].op == RG_PARAM) tc_release(b.h[i]);
+}
+
 // ---- Comparing ----
 
 static char text[700];
@@ -801,6 +901,18 @@ static const char *check_slope(const rg_program *p, const plan *pl, const run *r
          text;
 }
 
+// The fused run against two calls of the compiled function.
+static const char *check_compiled(const rg_program *p, const plan *pl, const run *fused) {
+  static run first, second;
+  bool twice;
+  memset(&first, 0, sizeof first), memset(&second, 0, sizeof second);
+  run_compiled(p, pl, &first, &second, &twice);
+  const char *bad = compare(pl, fused, &first, "fused", "compiled", true);
+  if (!bad && twice) bad = compare(pl, fused, &second, "fused", "the compiled function's second call", true);
+  run_fini(&first), run_fini(&second);
+  return bad;
+}
+
 const char *rg_check(const rg_program *p) {
   static run fused, eager, ref;
   plan pl;
@@ -811,6 +923,7 @@ const char *rg_check(const rg_program *p) {
   if (both) run_program(p, &pl, OP_BY_OP, &eager);
   const char *bad = compare(&pl, &fused, &ref, "fused", "tc:ref", false);
   if (!bad && both) bad = compare(&pl, &fused, &eager, "fused", "op by op", true);
+  if (!bad && fused.status == TC_OK) bad = check_compiled(p, &pl, &fused);
   if (!bad && p->smooth && pl.backward && ref.status == TC_OK) bad = check_slope(p, &pl, &ref);
   run_fini(&fused), run_fini(&eager), run_fini(&ref);
   return bad;

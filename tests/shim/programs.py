@@ -75,6 +75,8 @@ def check_numpy(shim, reference):
             expect(f"numpy at {level}: {line}", line["kind"] != "site" or "umath" in line["module"] or "lapack" in line["module"] or "blas" in line["module"])
     done = shim.run([python, script], "trace", library=reference)
     table = done.stderr.splitlines()
+    done_at = shim.run([python, "-c", "import numpy as np; a = np.ones((900, 900)); [a @ a for _ in range(9)]"], "trace", library=reference).stderr
+    expect(f"a program of products is told of eager: {done_at}", "tc-run --shim=eager has libtc make them" in done_at)
     expect(f"numpy's table: {done.stderr}", done.stdout == plain.stdout and table and all(len(line) <= 80 for line in table) and "cblas_sgemm" in done.stderr and "_multiarray_umath" in done.stderr)
 
 
@@ -171,6 +173,7 @@ def check_tc_run(shim, tc_run, reference, calls):
         (["--shim=eager", "--nothing", "--", "true"], 2, "", "--nothing"),
         (["--shim=eager"], 2, "", "no program"),
         (["--shim"], 2, "", "value"),
+        (["--shim=trace", "--profile", "--", calls, "product"], 2, "", "a value is wanted before -- by '--profile'"),
         (["--shim=off", "--profile", "p", "--", "true"], 2, "", "no profile"),
         (["--shim=trace", "--profile", "/nowhere/p", "--", "true"], 1, "", "cannot be written"),
     ):

@@ -462,7 +462,7 @@ enum {
 #undef TC_SAMPLE
 };
 static const op_case rows[] = {
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) CASE_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) CASE_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 };

@@ -91,6 +91,8 @@ static tc_status prepare(tc_text *x, const request *r) {
   TC_TRY(expect_room(x));
   if (r->device) TC_TRY(tc_device_of_name(r->device, "tc-run", 0, &device));
   to = (uint64_t)device;
+  for (tc_text_body *b = x->body; b && r->device; b = b->next)
+    for (uint32_t n = 0; n < b->n; n++) b->node[n].dev = device;
   for (uint32_t n = 0; n < x->n; n++) {
     tc_text_node *k = &x->node[n];
     if (r->device) k->dev = device;

@@ -97,6 +97,8 @@ int tc_shim_run(int argc, char **argv) {
     if (c == '?') return wrong_line("with --shim there is no option", argv[optind - 1]);
     if (c == 's') level = optarg;
     if (c == 'p') profile = optarg;
+    if (optarg == argv[optind - 1] && strcmp(optarg, "--") == 0)
+      return wrong_line("a value is wanted before -- by", argv[optind - 2]);
   }
   if (!is_among(level, levels, sizeof levels / sizeof *levels))
     return wrong_line("--shim takes off, trace, eager, writeback or lazy, not", level);

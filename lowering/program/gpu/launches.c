@@ -210,6 +210,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
     case TC_STEP_CALL: return add_call(l, p, s, sequence);
     case TC_STEP_ROW: return add_row(l, p, s, sequence);
     case TC_STEP_CHECK: return add_check(l, p, s, sequence);
+    case TC_STEP_CONTROL: return TC_OK;
     case TC_STEP_ZERO: break;  // only devices without code generation have it
   }
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
@@ -217,9 +218,13 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
 
 static tc_status fill_launches(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
   for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
+  uint32_t sequence = 0;
   for (uint32_t i = 0; i < p->n_step; i++) {
-    uint32_t sequence = one_by_one ? i : 0;
+    if (one_by_one) sequence = i;
     TC_TRY(add_step(l, p, &p->step[i], sequence));
+    l->first_word[sequence + 1] = l->n_word, l->first_launch[sequence + 1] = l->n_launch;
+    if (p->step[i].kind != TC_STEP_CONTROL) continue;
+    sequence++;
     l->first_word[sequence + 1] = l->n_word, l->first_launch[sequence + 1] = l->n_launch;
   }
   return TC_OK;
@@ -231,7 +236,7 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   if (!l) return no_room();
   pthread_mutex_init(&l->lock, NULL);
   l->gpu = p->graph.target.gpu;
-  l->n_sequence = one_by_one ? p->n_step : 1;
+  l->n_sequence = one_by_one ? p->n_step : 1 + p->n_control;
   l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
   l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
   l->first_launch = tc_calloc(l->n_sequence + 2, sizeof l->first_launch[0]);
@@ -319,7 +324,9 @@ size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
 
 tc_gpu_how tc_gpu_launches_how(const tc_gpu_launches *l) {
   const tc_gpu_sequence *s = l->sequence[0];
-  const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
+  const char *plain = l->n_sequence > 1 ? "its control flow is run by the host"
+                      : s               ? tc_gpu_sequence_plain(s)
+                                        : "it has no kernels";
   tc_gpu_how how = {.replayed = !plain, .note = plain};
   if (plain) return how;
   how.copied_bytes = tc_gpu_sequence_copied(s);
@@ -368,8 +375,19 @@ static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64
   return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tell_time);
 }
 
+// The bodies' kernels are not timed as the program's.
+static tc_status run_between(const tc_gpu_between *between, const tc_step *s) {
+  tc_step_time *times = timing.times;
+  const tc_program *p = timing.p;
+  timing.times = NULL;
+  tc_status st = between->run(between->arg, s);
+  timing.times = times, timing.p = p;
+  return st;
+}
+
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
-                              const uint64_t *skip, uint64_t *words, uint64_t *out_fault) {
+                              const uint64_t *skip, uint64_t *words, const tc_gpu_between *between,
+                              uint64_t *out_fault) {
   size_t end =
       l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
   char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
@@ -389,7 +407,15 @@ tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_
     }
   }
   if (l->checks) TC_TRY(tc_gpu_write(l->gpu, fault, out_fault, sizeof *out_fault));
-  for (uint32_t i = 0; i < l->n_sequence; i++)
+  const tc_step *s = p->step;
+  for (uint32_t i = 0; i < l->n_sequence; i++) {
     if (l->sequence[i] && !(skip && skip[i])) TC_TRY(run_sequence(l, i, words));
+    if (p->n_control == 0 || i + 1 == l->n_sequence) continue;
+    while (s->kind != TC_STEP_CONTROL) s++;
+    if (l->checks) TC_TRY(tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault));
+    if (*out_fault != TC_GPU_NO_FAULT) return TC_OK;
+    TC_TRY(run_between(between, s++));
+  }
+  if (p->n_control) TC_TRY(tc_gpu_copies_end(l->gpu));
   return l->checks ? tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault) : TC_OK;
 }

@@ -1,5 +1,6 @@
 // A program's steps as GPU launches: code, grid, and the source of each word of their tables.
-// All steps of a program form one sequence, in the order of its stages. Steps that compute cached
+// All steps of a program form one sequence, in the order of its stages. Steps of control flow cut
+// it, since the host runs them. Steps that compute cached
 // constants are a sequence each, since a run needs only some of them. Index checks are launches of
 // their own that write the run's fault word. Generated kernels test it first, so nothing is written
 // after a bad index.
@@ -42,10 +43,17 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 #define TC_GPU_NO_FAULT UINT64_MAX
 #define TC_GPU_FAULT_SHIFT 48
 
+// Runs a step of control flow between the sequences before and behind it.
+typedef struct tc_gpu_between {
+  tc_status (*run)(void *arg, const tc_step *s);
+  void *arg;
+} tc_gpu_between;
+
 // Enqueues a run. words: scratch for the call. skip: per step, nonzero if it need not run, in
 // one_by_one mode; NULL: all run. If steps check indices, it waits and returns the fault word, else
 // TC_GPU_NO_FAULT.
 // This thread's next runs are timed into times, per step of the program. NULL: they are not.
 void tc_gpu_launches_time(const tc_program *p, tc_step_time *times);
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
-                              const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
+                              const uint64_t *skip, uint64_t *words, const tc_gpu_between *between,
+                              uint64_t *out_fault);
