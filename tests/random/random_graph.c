@@ -929,6 +929,47 @@ const char *rg_check(const rg_program *p) {
   return bad;
 }
 
+// ---- Other sizes ----
+
+// The extent of more than one that most leaves have; 0: none has.
+static int64_t usual_extent(const rg_program *p) {
+  int count[64] = {0}, best = 0;
+  for (int i = 0; i < p->n; i++)
+    for (int k = 0; k < p->instr[i].dims.rank && (p->instr[i].op == RG_LEAF || p->instr[i].op == RG_PARAM); k++)
+      if (p->instr[i].dims.dim[k] > 1 && p->instr[i].dims.dim[k] < 64) count[p->instr[i].dims.dim[k]]++;
+  for (int v = 2; v < 64; v++)
+    if (count[v] > count[best]) best = v;
+  return count[best] ? best : 0;
+}
+
+static void run_with(const char *dynamic, const rg_program *p, const plan *pl, run *r) {
+  setenv("TC_DYNAMIC", dynamic, 1);
+  tc_options_reload();
+  memset(r, 0, sizeof *r);
+  run_program(p, pl, FUSED, r);
+}
+
+const char *rg_check_sizes(const rg_program *p, const int64_t *size, int n) {
+  static run bound, lowered;
+  static char where[900];
+  int64_t was = usual_extent(p);
+  const char *bad = NULL;
+  for (int k = 0; k < n && was && !bad; k++) {
+    rg_program q = *p;
+    plan pl;
+    for (int i = 0; i < q.n; i++)
+      for (int e = 0; e < q.instr[i].dims.rank; e++)
+        if (q.instr[i].dims.dim[e] == was) q.instr[i].dims.dim[e] = size[k];
+    if (!plan_program(&q, &pl)) continue;
+    run_with("auto", &q, &pl, &bound);
+    run_with("0", &q, &pl, &lowered);
+    bad = compare(&pl, &bound, &lowered, "bound", "lowered", true);
+    if (bad) bad = (snprintf(where, sizeof where, "%s, where %d is %d", bad, (int)was, (int)size[k]), where);
+    run_fini(&bound), run_fini(&lowered);
+  }
+  return bad;
+}
+
 // ---- Shrinking ----
 
 int rg_size(const rg_program *p) {
