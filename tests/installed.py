@@ -135,8 +135,8 @@ def check_examples(lib):
 
 def check_tools(lib):
     """Manual pages are there, and name every option that the tools know; a wrong word is told, with exit status 2."""
-    env = {"LD_LIBRARY_PATH": lib.libdir, "TC_LLVM_PATH": ""}
-    for name in "tc-run", "tc-prof", "tc-info":
+    env = {"LD_LIBRARY_PATH": lib.libdir, "TC_LLVM_PATH": "", "TC_BACKEND_PATH": ""}
+    for name in "tc-run", "tc-prof", "tc-conform", "tc-info":
         program = run("find", lib.root, "-path", "*/bin/" + name).strip()
         with open(run("find", lib.root, "-path", f"*/man1/{name}.1").strip()) as f:
             page = f.read()

@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h", "backend.h": "backend_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -78,6 +78,7 @@ WITHOUT = {
     "tc_nn_set_training": NEVER_FAILS,
     "tc_nn_training": NEVER_FAILS,
     "tc_nn_path": NEVER_FAILS,
+    "tc_backend_device": INSIDE_ONLY,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,
     "tc_shutdown": INSIDE_ONLY,
@@ -312,6 +313,7 @@ PLAIN_HEAD = """\
 #define TC_NO_SITES
 // clang-format off
 #include <tc/amp.h>
+#include <tc/backend.h>
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>

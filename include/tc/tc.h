@@ -248,7 +248,7 @@ typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
   // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
-  // kernels alone; "own" a backend of the program's. "none": nothing ran
+  // kernels alone; "gpu"; "backend" a loaded back end; "own" a backend of the program's; "none"
   const char *tier;
   uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
   uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification
@@ -267,6 +267,8 @@ typedef struct tc_sync_point {
   // on a GPU: operands and results of vendors' libraries that the graph copied, since they have
   // other addresses in this run
   uint64_t copied_bytes;
+  uint32_t n_fallbacks;  // on a loaded back end: kernels of ops that it does not take, which the CPU ran
+  uint64_t fallback_bytes;  // copied between the back end's memory and the host's for them
   // Memory of the device that it ran on, a GPU's or the host's, with everything in use there at its
   // begin. First the planned maximum, then the maximum measured during the run.
   // The measured one includes other threads' tensors, rounding of sizes, and copies of memory that
@@ -422,7 +424,8 @@ TC_API const char *tc_list_backends(int i, const char **out_meaning);
 TC_API tc_status tc_reset(void);
 
 // ---- Devices ----
-// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
+// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]", and those
+// of back ends that are loaded (tc/backend.h).
 
 // Sets the device of this thread's factory calls. TC_DEVICE in the environment is every thread's
 // default. TC_ERR_DEVICE, with the reason, if there is no such device; TC_ERR_ARG for NULL.
@@ -694,16 +697,18 @@ TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 
-// ---- Autocast: mixed precision (torch.autocast) ----
-// Between begin and end this thread's ops cast their floating operands as they are recorded: matrix
-// products, convolutions and attention to the type, what loses digits in 16 bits to f32. The column
-// autocast of ops.def and autocast.def say which; docs/autocast.md lists them.
+// ---- Autocast: mixed precision, as torch.autocast ----
+
+// Between begin and end this thread's ops cast their floating operands as they are recorded. Matrix
+// products, convolutions and attention run in the type, what loses digits in 16 bits in f32.
+// The column autocast of ops.def and autocast.def say which; docs/autocast.md lists them. They are
+// PyTorch's lists for CUDA, on all devices.
 // Parameters stay f32: each is cast once a step, and its gradient is f32. f64 and integers are left
 // alone. A backward and an optimizer's step cast nothing: end autocast before them, as in PyTorch.
-// Calls nest, and the inner one counts. Errors are also told by the next sync point: TC_ERR_DTYPE
-// unless the type is TC_BF16 or TC_F16, TC_ERR_ARG for a device of no known kind, TC_ERR_STATE for
-// more than 64 open ones, or an end without a begin. A begin that fails changes no type, and has its
-// end. Source: PyTorch's lists for CUDA, on all devices.
+// Calls nest, and the inner one counts. A begin that fails changes no type, and has its end.
+// TC_ERR_DTYPE unless the type is TC_BF16 or TC_F16, TC_ERR_ARG for a device of no known kind.
+// TC_ERR_STATE for more than 64 open ones, and for an end without a begin. The next sync point
+// tells of them, too.
 typedef struct tc_autocast_options {
   tc_type type;  // TC_BF16 or TC_F16; left out: bf16 on tc:cpu, f16 on GPUs
   const char *device;  // the kind of devices it is for: "tc:cpu", "tc:cuda", "tc:hip"; NULL: all
@@ -712,8 +717,8 @@ typedef struct tc_autocast_options {
 TC_API tc_status tc_autocast_begin(tc_type type);
 TC_API tc_status tc_autocast_begin_with(tc_autocast_options options);
 TC_API tc_status tc_autocast_end(void);
-// The type that matrix products on devices of that kind have now (NULL: tc:cpu); TC_N_TYPES: that of
-// their operands, since no autocast is open (torch.get_autocast_dtype).
+// The type that matrix products on devices of that kind are cast to now (NULL: tc:cpu). TC_N_TYPES:
+// none, since no autocast is open for them (torch.get_autocast_dtype).
 TC_API tc_type tc_autocast_type(const char *device);
 
 // ---- Random numbers: Philox4x32-10, one stream per recording thread ----

@@ -489,7 +489,8 @@ static void retain_optimizer(void *owner) {
 }
 
 static bool step_fits(const void *owner, const void *note) {
-  return !((const tc_optimizer *)owner)->ended && ((const tc_optimizer *)owner)->n == ((const tc_step_note *)note)->n;
+  const tc_optimizer *opt = owner;
+  return !opt->ended && opt->n == ((const tc_step_note *)note)->n && opt->counts_there.n == 0;
 }
 
 static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {

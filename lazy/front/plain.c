@@ -5,6 +5,7 @@
 #define TC_NO_SITES
 // clang-format off
 #include <tc/amp.h>
+#include <tc/backend.h>
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>
@@ -238,3 +239,4 @@ PLAIN(tc_status, tc_scan, (tc_body_fn *body, void *user, const tc_tensor *carry,
       n_ys, options, CALLER)
 PLAIN(tc_status, tc_checkpoint, (tc_body_fn *fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int
       n_out), fn, user, in, n_in, out, n_out, CALLER)
+PLAIN(tc_status, tc_backend_load, (const char *path, const char **out_device), path, out_device, CALLER)
