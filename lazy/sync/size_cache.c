@@ -6,6 +6,7 @@
 
 #include "lazy/lowering.h"
 #include "lazy/sync/plan_build.h"
+#include "lazy/sync/size_guess.h"
 #include "lazy/sync/size_map.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
@@ -16,7 +17,7 @@
 
 #define MOST_FAMILIES 256  // the one that was not used for longest goes first
 #define MOST_NODES 4096  // of a graph
-#define MOST_PIECES 8  // programs for many sizes of one graph
+#define MOST_PIECES 16  // programs for many sizes of one graph
 #define MOST_REFUSED 16  // boxes for which there is none
 #define MOST_BOUND 64  // bound plans of one graph
 #define MOST_BOUND_BYTES ((size_t)1 << 20)  // of them, but for the latest
@@ -59,7 +60,8 @@ typedef enum dynamic { DYNAMIC_NEVER, DYNAMIC_AUTOMATIC, DYNAMIC_ALWAYS } dynami
 
 static dynamic dynamic_now(void) {
   const tc_options *o = tc_options_get();
-  if (strcmp(o->dynamic, "0") == 0 || strcmp(o->backend, "default") != 0 || !o->generic_kernels || o->autotune || !tc_lowering.lower_any_size)
+  if (strcmp(o->dynamic, "0") == 0 || strcmp(o->backend, "default") != 0 || !o->generic_kernels || o->autotune ||
+      !tc_lowering.lower_any_size)
     return DYNAMIC_NEVER;
   return strcmp(o->dynamic, "1") == 0 ? DYNAMIC_ALWAYS : DYNAMIC_AUTOMATIC;
 }
@@ -234,19 +236,24 @@ static void stop_building(family *f) {
   pthread_mutex_unlock(&self.lock);
 }
 
-// The program for these sizes, found or made. NULL: there is none.
-static void *general_of(family *f, const int64_t *size) {
-  void *general = NULL;
+// A plan bound to these sizes, by a program that is there, or that is made. NULL: there is none.
+static tc_plan *bind_or_make(family *f, const int64_t *size, const uint64_t *word, tc_hash hash) {
+  tc_plan *p = NULL;
   pthread_mutex_lock(&self.lock);
-  for (uint32_t i = 0; i < f->n_piece && !general; i++)
-    if (has_sizes(&f->piece[i].box, size, tc_size_map_count(f->map))) general = f->piece[i].general;
-  bool tries = !general && may_try_locked(f, size);
+  uint32_t n = f->n_piece;
+  pthread_mutex_unlock(&self.lock);
+  for (uint32_t i = 0; i < n && !p; i++)  // pieces do not change
+    if (has_sizes(&f->piece[i].box, size, tc_size_map_count(f->map)))
+      p = bind_plan(f, f->piece[i].general, size, word, hash);
+  if (p) return p;
+  pthread_mutex_lock(&self.lock);
+  bool tries = f->n_piece == n && may_try_locked(f, size);
   f->building |= tries;
   pthread_mutex_unlock(&self.lock);
-  if (!tries) return general;
-  general = lower_any_size(f, size);
+  if (!tries) return NULL;
+  const void *general = lower_any_size(f, size);
   stop_building(f);
-  return general;
+  return general ? bind_plan(f, general, size, word, hash) : NULL;
 }
 
 // A family of the same base whose map has this key, too. NULL: there is no such map.
@@ -274,6 +281,22 @@ static family *family_with(family *f, const uint64_t *word) {
                 (unsigned long long)b->hash.lo);
   stop_building(f);
   return g;
+}
+
+// TC_DYNAMIC=1: lowers for many sizes before a second key comes. A guess that leads to nothing is
+// forgotten.
+static void guess_sizes(family *f) {
+  const tc_plan *b = f->base;
+  int64_t size[TC_MAX_SIZES];
+  uint64_t *word = tc_malloc(b->n_word * sizeof *word);
+  if (word && tc_size_guess_key(b, word)) {
+    f->key[f->n_key++] = word;
+    f->map = tc_size_map_create(b, f->key, f->n_key);
+    if (f->map && tc_size_map_find(f->map, b->word, size) && lower_any_size(f, size)) return;
+    if (f->map) tc_size_map_destroy(f->map);
+    f->map = NULL, f->n_key = 1, f->n_refused = 0, f->tried = 0;
+  }
+  tc_free(word);
 }
 
 // ---- the interface ----
@@ -306,8 +329,7 @@ tc_plan *tc_size_cache_find(const tc_trace *t, uint32_t n_rec_words, uint32_t n_
       put_family(f);
     }
   }
-  const void *general = same ? general_of(f, size) : NULL;
-  if (general) p = bind_plan(f, general, size, t->word, hash);
+  if (same) p = bind_or_make(f, size, t->word, hash);
   *is_new = p != NULL;
   release_family(f);
   *ticks += tc_ticks_between(start, tc_ticks());
@@ -324,6 +346,7 @@ void tc_size_cache_note(tc_plan *p, uint64_t pattern, uint64_t ticks) {
   family *f = known ? NULL : create_family(p, pattern);
   if (!f) return;
   f->lowered = ticks;
+  if (dynamic_now() == DYNAMIC_ALWAYS) guess_sizes(f);
   put_family(f);
 }
 

@@ -17,7 +17,6 @@
 typedef enum patch_kind {
   PATCH_NUM,
   PATCH_EXTENT,  // of a step
-  PATCH_BYTES,
   PATCH_ALLOCATION,
   PATCH_ATTR,
   PATCH_DIM,  // of a shape of `shapes`
@@ -29,11 +28,12 @@ typedef struct patch {
   uint32_t at, expr;
 } patch;
 
-// How a step's estimated time follows the sizes: as the expression does, about.
-typedef struct work_of {
+// How a step's estimated time, or its bytes, which profiles alone tell, follow the sizes: as the
+// expression does, or nearly.
+typedef struct estimate {
   double times;
-  uint32_t expr;
-} work_of;
+  uint32_t expr;  // UINT32_MAX: it does not vary
+} estimate;
 
 struct tc_size_piece {
   tc_program *p;  // whole, at some sizes
@@ -44,13 +44,15 @@ struct tc_size_piece {
   // shapes of reference kernels' values; per row_value: one more than its shape, 0: it does not vary
   tc_dims *shape;
   uint32_t n_shape, cap_shape, *shape_of;
-  work_of *work;  // per step
+  estimate *work, *bytes;  // per step
   uint32_t *donor, n_out;
   struct guard {
     tc_fold_guard is;
-    uint32_t expr;  // of the run
+    uint32_t run, part;  // expressions. part: UINT32_MAX: it does not vary
   } *guard;  // folds that are cut alike at all sizes that may be bound
   uint32_t n_guard;
+  tc_size_split split;
+  tc_size_box box;  // of the sizes, split
   uint32_t n_kernels, n_left;
 };
 
@@ -254,9 +256,9 @@ static bool widen_steps(maker *m) {
 // ---- estimates, memory, reference kernels ----
 
 // The quantity, or 1, in proportion to which the values are most nearly.
-static void estimate(maker *m, const double *value, work_of *out) {
+static estimate estimate_of(maker *m, const double *value) {
   double best = 1e300;
-  *out = (work_of){value[0], UINT32_MAX};
+  estimate out = {value[0], UINT32_MAX};
   for (uint32_t k = 0; k <= m->n_q; k++) {
     double least = 1e300, most = 0;
     for (uint32_t i = 0; i < m->x->at.n; i++) {
@@ -267,19 +269,20 @@ static void estimate(maker *m, const double *value, work_of *out) {
     uint32_t expr = UINT32_MAX;
     if (k < m->n_q && !express(m, m->q[k].value, &expr)) continue;
     best = (most - least) / TC_MAX_OF(least, 1e-9);
-    *out = (work_of){(least + most) / 2, expr};
+    out = (estimate){(least + most) / 2, expr};
   }
+  return out;
 }
 
-// An allocation has the bytes of a value, in whole lines of 64.
+// An allocation has the bytes of a value, in whole lines of 64. Where the value's own extents are
+// rounded, it is a number like others.
 static bool express_bytes(maker *m, const int64_t *value) {
   tc_size_piece *p = m->piece;
   tc_size_expr e;
   if (!varies(m, value)) return true;
   for (uint32_t i = 0; i < p->n_expr; i++)
     if (memcmp(m->seen[i], value, m->x->at.n * sizeof *value) == 0) return true;
-  if (!tc_size_fit_rounded(&m->x->at, value, m->q, m->n_q, TC_SIZE_CEIL, 64, &e))
-    return fail(m, "the bytes of a temporary follow sizes in no simple way");
+  if (!tc_size_fit_rounded(&m->x->at, value, m->q, m->n_q, TC_SIZE_CEIL, 64, &e)) return true;
   if (!TC_GROW(p->expr, p->cap_expr, p->n_expr + 1) || !TC_GROW(m->seen, m->cap_seen, p->n_expr + 1))
     return fail(m, "there is no memory");
   memcpy(m->seen[p->n_expr], value, m->x->at.n * sizeof *value);
@@ -292,12 +295,13 @@ static bool express_sizes(maker *m) {
   int64_t v[TC_MAX_SAMPLES];
   double w[TC_MAX_SAMPLES];
   m->piece->work = tc_malloc((p->n_step + 1) * sizeof *m->piece->work);
-  if (!m->piece->work) return fail(m, "there is no memory");
+  m->piece->bytes = tc_malloc((p->n_step + 1) * sizeof *m->piece->bytes);
+  if (!m->piece->work || !m->piece->bytes) return fail(m, "there is no memory");
   for (uint32_t i = 0; i < p->n_step; i++) {
     for (uint32_t k = 0; k < m->x->at.n; k++) w[k] = step_of(m, k, i)->work;
-    estimate(m, w, &m->piece->work[i]);
-    for (uint32_t k = 0; k < m->x->at.n; k++) v[k] = (int64_t)step_of(m, k, i)->bytes;
-    if (!add_patch(m, PATCH_BYTES, i, 0, v)) return false;
+    m->piece->work[i] = estimate_of(m, w);
+    for (uint32_t k = 0; k < m->x->at.n; k++) w[k] = (double)step_of(m, k, i)->bytes;
+    m->piece->bytes[i] = estimate_of(m, w);
   }
   for (uint32_t i = 0; i < p->n_allocation; i++) {
     for (uint32_t k = 0; k < m->x->at.n; k++) v[k] = (int64_t)m->x->of[k].p->allocation[i].bytes;
@@ -358,12 +362,14 @@ static bool express_guards(maker *m) {
   m->piece->guard = tc_malloc((g->n_guard + 1) * sizeof *m->piece->guard);
   if (!m->piece->guard) return fail(m, "there is no memory");
   for (uint32_t i = 0; i < g->n_guard; i++) {
-    int64_t v[TC_MAX_SAMPLES];
-    uint32_t expr;
-    for (uint32_t k = 0; k < m->x->at.n; k++) v[k] = m->x->of[k].p->graph.guard[i].run;
-    if (!varies(m, v)) continue;
-    if (!express(m, v, &expr)) return fail(m, "the length of a fold follows sizes in no simple way");
-    m->piece->guard[m->piece->n_guard++] = (struct guard){g->guard[i], expr};
+    int64_t run[TC_MAX_SAMPLES], part[TC_MAX_SAMPLES];
+    struct guard x = {.is = g->guard[i], .part = UINT32_MAX};
+    for (uint32_t k = 0; k < m->x->at.n; k++)
+      run[k] = m->x->of[k].p->graph.guard[i].run, part[k] = m->x->of[k].p->graph.guard[i].part;
+    if (!varies(m, run)) continue;
+    if (!express(m, run, &x.run) || (varies(m, part) && !express(m, part, &x.part)))
+      return fail(m, "the length of a fold follows sizes in no simple way");
+    m->piece->guard[m->piece->n_guard++] = x;
   }
   return true;
 }
@@ -393,6 +399,13 @@ static bool make_piece(maker *m, tc_size_list *x) {
   return true;
 }
 
+// The box of the graph's sizes.
+static void join_box(const tc_size_split *s, tc_size_box *box) {
+  if (!s->is_split || box->low[s->n_size] == 0) return;
+  box->low[s->size] *= box->low[s->n_size], box->high[s->size] *= box->high[s->n_size];
+  box->low[s->n_size] = box->high[s->n_size] = 0;
+}
+
 tc_size_piece *tc_size_piece_create(const tc_size_source *from, const tc_size_builder *by, tc_size_box *box,
                                     const char **why) {
   tc_size_list *x = tc_calloc(1, sizeof *x);
@@ -406,6 +419,8 @@ tc_size_piece *tc_size_piece_create(const tc_size_source *from, const tc_size_bu
     *why = made ? NULL : m.why ? m.why : x->why;
     tc_free(m.q);
     tc_free(m.seen);
+    if (made) piece->split = x->split, piece->box = *box;
+    join_box(&x->split, box);
     tc_size_list_fini(x);
   }
   tc_free(x);
@@ -415,7 +430,7 @@ tc_size_piece *tc_size_piece_create(const tc_size_source *from, const tc_size_bu
 
 void tc_size_piece_destroy(tc_size_piece *piece) {
   void *const owned[] = {piece->expr, piece->patch, piece->shape, piece->shape_of,
-                         piece->work, piece->donor, piece->guard};
+                         piece->work, piece->bytes, piece->donor, piece->guard};
   if (piece->p) tc_program_destroy(piece->p);
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_free(piece);
@@ -469,6 +484,10 @@ static bool bind_shapes(const tc_size_piece *piece, const tc_dims *shape, tc_pro
   return true;
 }
 
+static double estimated(const estimate *e, const int64_t *value) {
+  return e->expr == UINT32_MAX ? e->times : e->times * (double)value[e->expr];
+}
+
 // Fills in all numbers at these values of the expressions.
 static bool bind_numbers(const tc_size_piece *piece, const int64_t *value, tc_dims *shape, tc_program *p) {
   for (uint32_t i = 0; i < piece->n_patch; i++) {
@@ -477,15 +496,14 @@ static bool bind_numbers(const tc_size_piece *piece, const int64_t *value, tc_di
     switch ((patch_kind)x->kind) {
       case PATCH_NUM: p->num[x->at].value = (uint64_t)v; break;
       case PATCH_EXTENT: p->step[x->at].extent = v; break;
-      case PATCH_BYTES: p->step[x->at].bytes = (uint64_t)v; break;
       case PATCH_ALLOCATION: p->allocation[x->at].bytes = (size_t)v; break;
       case PATCH_ATTR: p->row_attr[x->at] = (uint64_t)v; break;
       case PATCH_DIM: shape[x->at].dim[x->axis] = v; break;
     }
   }
   for (uint32_t i = 0; i < p->n_step; i++) {
-    const work_of *w = &piece->work[i];
-    p->step[i].work = w->expr == UINT32_MAX ? w->times : w->times * (double)value[w->expr];
+    p->step[i].work = estimated(&piece->work[i], value);
+    p->step[i].bytes = (uint64_t)estimated(&piece->bytes[i], value);
   }
   return bind_shapes(piece, shape, p);
 }
@@ -494,7 +512,8 @@ static bool bind_numbers(const tc_size_piece *piece, const int64_t *value, tc_di
 static bool cuts_alike(const tc_size_piece *piece, const int64_t *size) {
   for (uint32_t i = 0; i < piece->n_guard; i++) {
     const struct guard *x = &piece->guard[i];
-    if (tc_fold_part(tc_size_value(&piece->expr[x->expr], size), x->is.inner) != x->is.part) return false;
+    int64_t part = x->part == UINT32_MAX ? x->is.part : tc_size_value(&piece->expr[x->part], size);
+    if (tc_fold_part(tc_size_value(&piece->expr[x->run], size), x->is.inner) != part) return false;
   }
   return true;
 }
@@ -516,8 +535,12 @@ static tc_program *bind_program(const tc_size_piece *piece, const int64_t *size,
 }
 
 tc_status tc_size_piece_bind(const tc_size_piece *piece, const int64_t *size, tc_plan *plan) {
-  if (!cuts_alike(piece, size)) return TC_ERR_STATE;
-  tc_program *p = bind_program(piece, size, plan);
+  int64_t at[TC_MAX_SIZES];
+  bool within = tc_size_split_of(&piece->split, size, at);
+  for (uint32_t i = 0; i < piece->split.n_size + piece->split.is_split && within; i++)
+    within = at[i] >= piece->box.low[i] && at[i] <= piece->box.high[i];
+  if (!within || !cuts_alike(piece, at)) return TC_ERR_STATE;
+  tc_program *p = bind_program(piece, at, plan);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   tc_stages_divide(p);
   p->is_bound = true, p->graph.plan = plan;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lowering/program/program.h"
+#include "lowering/tiling/summation.h"
 #include "runtime/arena.h"
 
 #define LEAST_SAMPLES 5  // of one size; two more a further size
@@ -73,7 +74,7 @@ static bool is_like_step(const tc_step *a, const tc_step *b) {
 static bool is_like_nodes(const tc_graph *a, const tc_graph *b) {
   bool like = a->n == b->n && a->n_order == b->n_order && a->packs_few == b->packs_few && a->n_guard == b->n_guard;
   for (uint32_t i = 0; i < a->n_guard && like; i++)
-    like = a->guard[i].part == b->guard[i].part && (a->guard[i].inner == 1) == (b->guard[i].inner == 1);
+    like = !a->guard[i].part == !b->guard[i].part && (a->guard[i].inner == 1) == (b->guard[i].inner == 1);
   for (uint32_t n = 0; n < a->n && like; n++) {
     const tc_gnode *x = &a->node[n], *y = &b->node[n];
     like = x->op == y->op && x->type == y->type && x->n_in == y->n_in && x->n_attr == y->n_attr &&
@@ -121,16 +122,35 @@ static void drop_sample(tc_size_sample *s) {
   tc_free(s->plan.out);
 }
 
+bool tc_size_split_of(const tc_size_split *s, const int64_t *size, int64_t *out) {
+  memcpy(out, size, TC_MAX_SIZES * sizeof *out);
+  if (!s->is_split) return true;
+  int64_t part = tc_fold_part(size[s->size], s->inner);
+  if (!part) return false;
+  out[s->size] = part, out[s->n_size] = size[s->size] / part;
+  return true;
+}
+
+// The graph's sizes for sizes of samples. False: its folds would be cut otherwise.
+static bool join_sizes(const tc_size_split *s, const int64_t *size, int64_t *out) {
+  memcpy(out, size, TC_MAX_SIZES * sizeof *out);
+  if (!s->is_split) return true;
+  out[s->size] = size[s->size] * size[s->n_size], out[s->n_size] = 0;
+  return tc_fold_part(out[s->size], s->inner) == size[s->size];
+}
+
 // Adds the sample at these sizes, unless the list has it. False: it is not like the first one.
 static bool add_sample(tc_size_list *x, const int64_t *size) {
   uint32_t n = x->at.n;
+  int64_t joined[TC_MAX_SIZES];
   for (uint32_t i = 0; i < n; i++)
     if (memcmp(x->at.at[i], size, x->at.n_size * sizeof *size) == 0) return true;
   if (n == TC_MAX_SAMPLES) return x->why = "too many samples", false;
   tc_size_sample *s = &x->of[n];
   *s = (tc_size_sample){.p = NULL};
   tc_error_mark before = tc_error_now();
-  if (!x->from->plan_at(x->from, size, &s->plan)) return x->why = "the records have no such sizes", false;
+  if (!join_sizes(&x->split, size, joined)) return x->why = "a fold is cut otherwise at another size", false;
+  if (!x->from->plan_at(x->from, joined, &s->plan)) return x->why = "the records have no such sizes", false;
   tc_status st = x->by->sample(&s->plan, x->probe.p, &s->p);
   if (st != TC_OK) (void)tc_error_tell(before);
   x->why = st != TC_OK ? "the graph is not lowered at another size" : n ? difference(&x->of[0], s) : NULL;
@@ -140,15 +160,42 @@ static bool add_sample(tc_size_list *x, const int64_t *size) {
   return true;
 }
 
-// Lowers the graph where all sizes are others.
-static bool make_probe(tc_size_list *x, const int64_t *size) {
-  int64_t other[TC_MAX_SIZES] = {0};
-  for (uint32_t i = 0; i < x->at.n_size; i++) other[i] = prime_from(2 * size[i] + 10 * (i + 1));
-  if (!x->from->plan_at(x->from, other, &x->probe.plan)) return x->why = "the records have no such sizes", false;
+// Lowers the graph at its own sizes, without a sample to compare with.
+static bool lower_at(tc_size_list *x, const int64_t *size, tc_size_sample *out) {
+  *out = (tc_size_sample){.p = NULL};
+  if (!x->from->plan_at(x->from, size, &out->plan)) return x->why = "the records have no such sizes", false;
   tc_error_mark before = tc_error_now();
-  if (x->by->sample(&x->probe.plan, NULL, &x->probe.p) == TC_OK) return true;
+  if (x->by->sample(&out->plan, NULL, &out->p) == TC_OK) return true;
   (void)tc_error_tell(before);
   return x->why = "the graph is not lowered at another size", false;
+}
+
+// Lowers the graph where all sizes are others.
+static bool make_probe(tc_size_list *x) {
+  int64_t other[TC_MAX_SIZES] = {0};
+  for (uint32_t i = 0; i < x->from->n_size; i++) other[i] = prime_from(2 * x->from->at[i] + 10 * (i + 1));
+  return lower_at(x, other, &x->probe);
+}
+
+// Splits the size along which a fold is cut in parts of one length, if there is one.
+static bool choose_split(tc_size_list *x) {
+  const tc_size_source *f = x->from;
+  tc_size_sample s;
+  bool may = false;
+  x->split = (tc_size_split){.n_size = f->n_size};
+  for (uint32_t i = 0; i < f->n_size; i++) may |= tc_fold_part(f->at[i], 1) || tc_fold_part(f->at[i], 2);
+  if (may && f->n_size < TC_MAX_SIZES) {
+    bool ok = lower_at(x, f->at, &s);
+    for (uint32_t k = 0; ok && k < s.p->graph.n_guard; k++)
+      for (uint32_t i = 0; i < f->n_size && !x->split.is_split; i++) {
+        const tc_fold_guard *g = &s.p->graph.guard[k];
+        if (g->part && g->run == f->at[i]) x->split = (tc_size_split){true, i, f->n_size, g->inner};
+      }
+    drop_sample(&s);
+    if (!ok) return false;
+  }
+  x->at.n_size = f->n_size + x->split.is_split;
+  return tc_size_split_of(&x->split, f->at, x->want);
 }
 
 // Adds samples with this value of size i, at all corners of the box of the sizes before it. False:
@@ -167,10 +214,10 @@ static bool add_corners(tc_size_list *x, uint32_t i, int64_t value, const tc_siz
 // The least prime down to which samples are alike.
 static int64_t find_low(tc_size_list *x, uint32_t i, const tc_size_box *box) {
   static const int64_t least[TC_MAX_SIZES] = {2, 3, 5};
-  int64_t good = prime_until(x->from->at[i]), bad = least[i];
+  int64_t good = prime_until(x->want[i]), bad = least[i];
   if (add_corners(x, i, bad, box)) return bad;
   if (!add_corners(x, i, good, box)) {
-    good = x->from->at[i];  // no prime, but as good where it is alike
+    good = x->want[i];  // no prime, but as good where it is alike
     return add_corners(x, i, good, box) ? good : good + 1;
   }
   while (prime_from(bad + 1) < good) {
@@ -181,16 +228,16 @@ static int64_t find_low(tc_size_list *x, uint32_t i, const tc_size_box *box) {
   return good;
 }
 
-// A prime so far up that samples are alike, or nearly the greatest.
+// A prime so far up that samples are alike, else the greatest one.
 static int64_t find_high(tc_size_list *x, uint32_t i, const tc_size_box *box) {
   int64_t good = x->at.at[0][i], bad = TC_MIN(TC_MAX_OF(good * FAR, LEAST_FAR), MOST_SIZE);
   bad = apart_from(bad, box->high, i);
   if (add_corners(x, i, bad, box)) return bad;
   if (!add_corners(x, i, good, box)) return 0;
-  while (bad > good + good / 4) {
+  while (prime_from(good + 1) < bad) {
     int64_t mid = bad > 4 * good ? good * (int64_t)sqrt((double)bad / (double)good) : good + (bad - good) / 2;
     mid = apart_from(TC_MAX_OF(mid, good + 1), box->high, i);
-    if (mid >= bad) break;
+    if (mid >= bad) mid = prime_until(bad - 1);
     *(add_corners(x, i, mid, box) ? &good : &bad) = mid;
   }
   return good;
@@ -213,10 +260,11 @@ static bool fill_box(tc_size_list *x, const tc_size_box *box) {
   for (uint32_t part = 0, tries = 0; part < INNER || x->at.n < LEAST_SAMPLES + 2 * n; part++) {
     for (uint32_t i = 0; i < n; i++) size[i] = prime_within(box->low[i], box->high[i], part + i);
     if (tries++ > 40) return x->why = "there are too few primes", false;
-    if (!add_sample(x, size)) return false;
+    int64_t joined[TC_MAX_SIZES];
+    if (join_sizes(&x->split, size, joined) && !add_sample(x, size)) return false;
   }
   // The wanted sizes, and even ones, where they are alike: rounded numbers look otherwise there.
-  (void)add_sample(x, x->from->at);
+  (void)add_sample(x, x->want);
   for (int64_t times = 2; times <= 4; times *= 2)
     for (uint32_t i = 0; i < n; i++) {
       memcpy(size, x->at.at[0], sizeof size);
@@ -226,22 +274,33 @@ static bool fill_box(tc_size_list *x, const tc_size_box *box) {
   return true;
 }
 
-bool tc_size_list_fill(tc_size_list *x, tc_size_box *box) {
-  uint32_t n = x->at.n_size = x->from->n_size;
-  int64_t size[TC_MAX_SIZES] = {0};
-  for (uint32_t i = 0; i < n; i++) {
-    box->low[i] = box->high[i] = x->from->at[i];
-    size[i] = prime_from(x->from->at[i]);
-    size[i] = apart_from(size[i], size, i);
+// Primes from the wanted sizes on, at which folds are cut as at those.
+static bool first_sizes(const tc_size_list *x, int64_t *size) {
+  int64_t joined[TC_MAX_SIZES];
+  memset(size, 0, TC_MAX_SIZES * sizeof *size);
+  for (uint32_t i = 0; i < x->at.n_size; i++) size[i] = apart_from(x->want[i], size, i);
+  for (int tries = 0; tries < 8; tries++) {
+    if (join_sizes(&x->split, size, joined)) return true;
+    uint32_t i = tries % 2 ? x->split.n_size : x->split.size;
+    size[i] = i == x->split.size && size[i] > TC_FOLD_COLUMN ? prime_until(x->want[i]) : prime_from(size[i] + 1);
   }
-  if (!make_probe(x, size) || !add_sample(x, size)) return false;
+  return false;
+}
+
+bool tc_size_list_fill(tc_size_list *x, tc_size_box *box) {
+  int64_t size[TC_MAX_SIZES];
+  for (uint32_t i = 0; i < TC_MAX_SIZES; i++) box->low[i] = box->high[i] = x->from->at[i];
+  if (!choose_split(x)) return false;
+  uint32_t n = x->at.n_size;
+  if (!first_sizes(x, size)) return x->why = "a fold is cut otherwise at another size", false;
+  if (!make_probe(x) || !add_sample(x, size)) return false;
   bool spans = true;
-  tc_size_box found = *box;
+  tc_size_box found = {0};
   for (uint32_t i = 0; i < n; i++) {
     found.low[i] = find_low(x, i, &found);
-    if (found.low[i] > x->from->at[i]) return x->why = "a size just below has another program", false;
-    found.high[i] = find_high(x, i, &found);
-    spans = spans && found.high[i] >= found.low[i] * LEAST_SPAN;
+    if (found.low[i] > x->want[i]) return x->why = "a size just below has another program", false;
+    found.high[i] = TC_MAX_OF(find_high(x, i, &found), x->want[i]);
+    spans = spans && (found.high[i] >= found.low[i] * LEAST_SPAN || x->split.is_split);
   }
   if (!spans) return *box = found, x->why = "few sizes have this program", false;
   if (!fill_box(x, &found)) return false;

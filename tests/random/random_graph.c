@@ -942,30 +942,41 @@ static int64_t usual_extent(const rg_program *p) {
   return count[best] ? best : 0;
 }
 
-static void run_with(const char *dynamic, const rg_program *p, const plan *pl, run *r) {
+// The program where that extent is another. False: its ops do not allow it.
+static bool at_size(const rg_program *p, int64_t was, int64_t now, rg_program *q, plan *pl) {
+  *q = *p;
+  for (int i = 0; i < q->n; i++)
+    for (int e = 0; e < q->instr[i].dims.rank; e++)
+      if (q->instr[i].dims.dim[e] == was) q->instr[i].dims.dim[e] = now;
+  return plan_program(q, pl);
+}
+
+static void run_all(const char *dynamic, const rg_program *p, int64_t was, const int64_t *size, int n, run *all) {
+  rg_program q;
+  plan pl;
   setenv("TC_DYNAMIC", dynamic, 1);
   tc_options_reload();
-  memset(r, 0, sizeof *r);
-  run_program(p, pl, FUSED, r);
+  memset(all, 0, (size_t)n * sizeof *all);
+  for (int k = 0; k < n; k++)
+    if (at_size(p, was, size[k], &q, &pl)) run_program(&q, &pl, FUSED, &all[k]);
 }
 
 const char *rg_check_sizes(const rg_program *p, const int64_t *size, int n) {
-  static run bound, lowered;
+  static run bound[RG_MAX_SIZES], lowered[RG_MAX_SIZES];
   static char where[900];
   int64_t was = usual_extent(p);
   const char *bad = NULL;
-  for (int k = 0; k < n && was && !bad; k++) {
-    rg_program q = *p;
+  if (!was) return NULL;
+  n = n < RG_MAX_SIZES ? n : RG_MAX_SIZES;
+  run_all("auto", p, was, size, n, bound);
+  run_all("0", p, was, size, n, lowered);
+  for (int k = 0; k < n; k++) {
+    rg_program q;
     plan pl;
-    for (int i = 0; i < q.n; i++)
-      for (int e = 0; e < q.instr[i].dims.rank; e++)
-        if (q.instr[i].dims.dim[e] == was) q.instr[i].dims.dim[e] = size[k];
-    if (!plan_program(&q, &pl)) continue;
-    run_with("auto", &q, &pl, &bound);
-    run_with("0", &q, &pl, &lowered);
-    bad = compare(&pl, &bound, &lowered, "bound", "lowered", true);
-    if (bad) bad = (snprintf(where, sizeof where, "%s, where %d is %d", bad, (int)was, (int)size[k]), where);
-    run_fini(&bound), run_fini(&lowered);
+    if (at_size(p, was, size[k], &q, &pl) && !bad) bad = compare(&pl, &bound[k], &lowered[k], "bound", "lowered", true);
+    if (bad && bad != where)
+      snprintf(where, sizeof where, "%.700s, where %d is %d", bad, (int)was, (int)size[k]), bad = where;
+    run_fini(&bound[k]), run_fini(&lowered[k]);
   }
   return bad;
 }
