@@ -24,7 +24,7 @@
 // Time spent for nothing, of what lowering the graph took so far; and what is spent in any case.
 #define MOST_TRIED 2
 #define ANY_TRIED_TICKS 30000000
-// A graph that takes longer to lower is lowered for many sizes once it was for so many: a program's
+// A graph that takes longer to lower is lowered for many sizes once it was for so many. A program's
 // last batch, which is smaller than the others, is no reason.
 #define LONG_TICKS 15000000
 #define LONG_SIZES 4

@@ -83,7 +83,7 @@ tc_plan *tc_plan_copy(const tc_plan *from, const uint64_t *word) {
   atomic_store_explicit(&p->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&p->profiled, 0, memory_order_relaxed);
   atomic_store_explicit(&p->gone, false, memory_order_relaxed);
-  p->program = NULL, p->n_compiled = 0;
+  p->program = NULL, p->runner = (tc_graph_runner){.run = NULL}, p->n_compiled = 0;
   p->compile_ticks = p->describe_ticks = 0;
   size_t n = (size_t)p->n_node + 1;
   p->word = copy_of(word, p->n_word * sizeof p->word[0]);
