@@ -2,7 +2,7 @@
 // gradients that are not finite left out. All of it is recorded.
 //
 // In: losses, optimizers. Out: scaled losses, assigned gradients, parameters and the next scale.
-// Source: torch/amp/grad_scaler.py, and aten's _amp_update_scale_ for the next scale.
+// Source: torch.amp.GradScaler, and ATen's _amp_update_scale_ for the next scale.
 // Invariants: an optimizer's gradients are divided once between two updates. What is found is a
 // tensor; nothing here reads it.
 // Threads: thread-compatible; a scaler belongs to the thread that made it.

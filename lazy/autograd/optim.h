@@ -9,6 +9,6 @@
 // The devices of its parameters, by first appearance; which of them the i-th parameter is on.
 int tc_optimizer_n_parts(const tc_optimizer *opt);
 int tc_optimizer_part(const tc_optimizer *opt, int i);
-// tc_optimizer_step that leaves parameters, state and counts of steps as they are where skip, a bool
-// of rank 0 on each device, is true.
+// tc_optimizer_step that leaves parameters, state and counts of steps as they are where skip is
+// true, a bool of rank 0 on each device.
 tc_status tc_optimizer_step_unless(tc_optimizer *opt, const tc_tensor *skip, tc_site site);

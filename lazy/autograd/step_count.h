@@ -1,5 +1,5 @@
-// Counts of an optimizer's steps, on the device. A step that a gradient scaler skips is not one, and
-// the host does not know of it.
+// Counts of an optimizer's steps, on the device. A step that a gradient scaler skips is not one,
+// and the host does not know of it.
 //
 // In: which parameters take part in a step, and whether it is skipped. Out: the number of the step,
 // as a node, and counts that have moved on.

@@ -86,8 +86,8 @@ static bool has_history_of(const tc_trace *t, tc_node to, tc_node from) {
   return ((t->flag[to] & TC_NODE_TAPE) != 0) == wanted && !(t->flag[to] & TC_NODE_NO_HISTORY);
 }
 
-// A node that stands for a value in memory, or for a parameter, is that for all of the trace: its
-// next value is another node's.
+// A node of a value in memory, or of a parameter, stands for it all through the trace. The next
+// value is another node's.
 static tc_node cast_once(tc_trace *t, tc_node n, tc_type type) {
   bool kept = tc_rec_op(tc_rec_of(t, n)) == TC_OP_LEAF || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
   if (!kept || !room_for_cast(t)) return tc_rec_cast(t, n, type);

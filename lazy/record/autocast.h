@@ -5,8 +5,8 @@
 // tc_op_begin finds the rule; tc_op_in casts by `lower` and `f32`. An op of the rule `promote` that
 // does not promote its operands anyhow calls tc_autocast_promote. What an op records further, and
 // what a backward or an optimizer records, is not cast.
-// Invariants: a parameter is cast once in a trace while its value stays the same, so its gradients
-// are summed in the low type and cast once, as with PyTorch's cache of weights. f64 is never cast.
+// Invariants: a parameter is cast once in a trace while its value stays the same. Its gradients are
+// summed in the low type and cast once, as with PyTorch's cache of weights. f64 is never cast.
 // Threads: under the trace's lock. Owner: the trace.
 #pragma once
 
@@ -16,7 +16,8 @@
 tc_autocast_rule tc_autocast_rule_of(const char *name);
 // pre: t->cast_rule is not `none`. The operand as the open op's rule wants it. Passes TC_NODE_ERR.
 tc_node tc_autocast_operand(tc_trace *t, tc_node n);
-// If the open op's rule is `promote`: casts two operands of different floating types to f32. f64 is left alone.
+// If the open op's rule is `promote`: casts two operands of different floating types to f32. f64 is
+// left alone.
 void tc_autocast_widen(tc_trace *t, tc_node *a, tc_node *b);
 static inline void tc_autocast_promote(tc_trace *t, tc_node *a, tc_node *b) {
   if (TC_UNLIKELY(t->cast_rule == TC_AUTOCAST_promote)) tc_autocast_widen(t, a, b);

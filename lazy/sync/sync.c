@@ -153,6 +153,7 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w->beside,
   rec->peak_bytes = peak.most_bytes;
   rec->replayed = done->replayed, rec->gpu_note = done->gpu_note, rec->copied_bytes = done->copied_bytes;
+  rec->n_fallbacks = done->n_fallbacks, rec->fallback_bytes = done->fallback_bytes;
   rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 
@@ -215,7 +216,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
     times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
     times.allocated_first = w.allocated, times.allocated = allocated;
     times.note = t->graph_note[0] ? t->graph_note : NULL;
-    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
+    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p));
     tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks(), t->graph_note[0] = '\0';
   }
   tc_free(w.done.times);

@@ -1,8 +1,8 @@
 // The recording context: what a thread has set that changes what its calls record.
 //
 // In: a trace. Out: a word that is equal where the same calls record the same.
-// Invariants: the low 16 bits are tc_no_grad_begin and the default device. The high 16 are the class
-// of the thread's options (runtime/options.h). The others are t->context, which autocast sets.
+// Invariants: the low 16 bits are tc_no_grad_begin and the default device. The high 16 are the
+// class of the thread's options (runtime/options.h). The others are t->context, autocast's.
 // Threads: the trace's own thread.
 #pragma once
 

@@ -6,6 +6,7 @@
 // Threads: thread-compatible. Owner: the arena has all of it but library calls (tc_graph_fini).
 #pragma once
 
+#include "device/loaded_backend.h"
 #include "lazy/trace/plan.h"
 #include "lowering/target/target.h"
 #include "runtime/arena.h"
@@ -37,6 +38,11 @@ typedef struct tc_gnode {
   uint32_t n_readers;
 } tc_gnode;
 
+// Of a fold over `run` elements that is cut in parts of one length. part: 0: it has none.
+typedef struct tc_fold_guard {
+  int64_t run, inner, part;
+} tc_fold_guard;
+
 typedef struct tc_graph {
   tc_arena *arena;
   const tc_plan *plan;
@@ -45,6 +51,9 @@ typedef struct tc_graph {
   uint32_t n, cap;
   uint32_t *order;  // needed nodes, operands first; NULL until they are scheduled
   uint32_t n_order;
+  bool any_size;  // kernels are for many sizes: their code depends on sizes as little as can be (size_piece.h)
+  tc_fold_guard *guard;  // with any_size: long folds
+  uint32_t n_guard;
   bool packs_few;  // a weight is prepacked for matmuls of few rows, which read it once a run
   // Who makes convolution n, which has elements: a new reference to a library's call, or NULL for
   // a generated kernel. The field is NULL where all are generated.
@@ -102,6 +111,15 @@ bool tc_graph_is_view(tc_op op);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
+
+// ---- nodes on a loaded back end's device (partition.c) ----
+
+#define TC_BACKEND_MOST_IN 64  // operands of an op that a back end is asked about
+// Describes node n for a back end, its operands in `in`, which has room for them. Pointers are the
+// graph's.
+void tc_graph_describe_op(const tc_graph *g, uint32_t n, tc_backend_op *out, tc_backend_tensor *in);
+// Whether the device runs node n.
+bool tc_graph_takes(const tc_graph *g, tc_loaded *device, uint32_t n);
 
 // ---- what passes ask of each other ----
 

@@ -8,6 +8,7 @@
 
 #include <tc/compile.h>
 
+#include "runtime/arena.h"
 #include "runtime/options.h"
 #include "tests/expect.h"
 
@@ -287,7 +288,7 @@ static void crowd(int first, int n) {
 }
 
 static void check_pins(void) {
-  EXPECT_OK(tc_set_options(&(tc_region_options){.options = "plan_cache=8"}));
+  EXPECT_OK(tc_set_options(&(tc_region_options){.dynamic = TC_OFF, .options = "plan_cache=8"}));
   (void)sin_cos(5000);
   crowd(100, 30);
   (void)sin_cos(5000);
@@ -306,7 +307,32 @@ static void check_pins(void) {
   EXPECT(tc_cache_stats().n_plans == 0 && tc_cache_stats().n_kernels == 0, "%zu", tc_cache_stats().n_plans);
   (void)sin_cos(5000);
   EXPECT(!latest().hit, "forgotten");
-  EXPECT_OK(tc_set_options(&(tc_region_options){.options = "plan_cache=1024"}));
+  EXPECT_OK(tc_set_options(&(tc_region_options){.dynamic = TC_AUTO, .options = "plan_cache=1024"}));
+}
+
+// ---- sizes ----
+
+// How many kernels are made for ten sizes of one graph.
+static uint64_t compiles(int first) {
+  uint64_t before = tc_cache_stats().kernel_misses;
+  for (int i = 0; i < 10; i++) (void)sin_cos(first + 8 * i);
+  return tc_cache_stats().kernel_misses - before;
+}
+
+static void check_dynamic(void) {
+  EXPECT_OK(tc_reset());
+  REGION(.dynamic = TC_OFF, .options = "generic_kernels=0");
+  EXPECT(strcmp(tc_options_get()->dynamic, "0") == 0, "%s", tc_options_get()->dynamic);
+  EXPECT(compiles(20000) >= 10, "each size has its own");
+  tc_region_end();
+  REGION(.dynamic = TC_ON);
+  EXPECT(strcmp(tc_options_get()->dynamic, "1") == 0, "%s", tc_options_get()->dynamic);
+  uint64_t made = compiles(30000);
+  EXPECT(made <= 4, "%llu", (unsigned long long)made);
+  REGION(.dynamic = TC_AUTO);
+  EXPECT(strcmp(tc_options_get()->dynamic, "auto") == 0, "%s", tc_options_get()->dynamic);
+  tc_region_end();
+  tc_region_end();
 }
 
 // ---- backends ----
@@ -426,6 +452,41 @@ static void check_rows(void) {
   for (int i = 0; i < 64; i++) EXPECT(fabsf(want[i] - got[i]) < 1e-6f, "%g %g", (double)want[i], (double)got[i]);
 }
 
+// ---- allocations that fail ----
+
+// With the n-th allocation failing, a region begins or it does not; a value in it is right or an
+// error; and afterwards everything is as it was.
+static void fail_each(void) {
+  static counted c;
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32);
+  const tc_options *outside = tc_options_get();
+  bool reached = true;
+  for (int n = 1; reached; n++) {
+    char options[64];
+    float got[4] = {0};
+    tc_scope inner = tc_scope_begin();
+    snprintf(options, sizeof options, "strict=1,max_nodes=%d", 1000 + n);  // a set that is new
+    tc_tensor pending = tc_neg(x);
+    tc_alloc_fail_at(n, 0);
+    tc_status st = tc_region_begin(&(tc_region_options){.options = options, .backend_fn = show, .backend_user = &c});
+    tc_status read = tc_to_host(tc_add(x, 5 + n), got, sizeof got);
+    tc_region_end();
+    reached = tc_alloc_fail_at(0, 0) >= n;
+    tc_clear_error();
+    EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "%d", (int)st);
+    EXPECT(read == TC_OK || read == TC_ERR_MEMORY || st != TC_OK, "%d", (int)read);
+    if (read == TC_OK) EXPECT(got[3] == (st == TC_OK ? 8 : 4) + 5.0f + (float)n, "%g", (double)got[3]);
+    EXPECT(tc_options_get() == outside, "the options outside");
+    st = tc_to_host(pending, got, sizeof got);
+    EXPECT(st == TC_OK ? got[3] == -4 : st == TC_ERR_MEMORY, "%d: %g", (int)st, (double)got[3]);
+    tc_clear_error();
+    tc_scope_end(inner);
+  }
+  tc_scope_end(s);
+  EXPECT_OK(tc_reset());
+}
+
 // ---- the process ----
 
 static int with_environment(void) {
@@ -459,8 +520,10 @@ int main(int argc, char **argv) {
   check_cuts();
   check_compiled();
   check_pins();
+  check_dynamic();
   check_backend();
   check_rows();
+  fail_each();
   pid_t child = fork();
   if (child == 0) {
     setenv("TC_DISABLE", "1", 1);
