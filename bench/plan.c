@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tc/control.h>
+
 #include "bench/bench.h"
 
 #define GRU_BATCH 4
@@ -12,6 +14,7 @@
 typedef struct program {
   int n;  // parameters, steps or rows
   int units, batch;  // of a GRU
+  bool scans;  // true: by tc_scan
   bool (*step)(struct program *);  // the whole of it, its result in hand
   bool (*right)(const struct program *);
   float got[2];  // by the latest step
@@ -104,12 +107,17 @@ static tc_tensor part(tc_tensor x, int64_t i, int64_t units) {
   return tc_slice(x, 1, i * units, (i + 1) * units, 1);
 }
 
-static tc_tensor gru_cell(const gru_weights *w, int64_t i, tc_tensor h, int64_t units) {
-  tc_tensor a = tc_matmul(tc_select(w->x, 0, i), w->in), b = tc_matmul(h, w->state);
+static tc_tensor gru_cell(const gru_weights *w, tc_tensor x, tc_tensor h, int64_t units) {
+  tc_tensor a = tc_matmul(x, w->in), b = tc_matmul(h, w->state);
   tc_tensor r = tc_sigmoid(tc_add(part(a, 0, units), part(b, 0, units))),
             z = tc_sigmoid(tc_add(part(a, 1, units), part(b, 1, units)));
   tc_tensor n = tc_tanh(tc_add(part(a, 2, units), tc_mul(r, part(b, 2, units))));
   return tc_add(n, tc_mul(z, tc_sub(h, n)));
+}
+
+static tc_status gru_body(void *user, const tc_tensor *in, tc_tensor *out) {
+  out[0] = gru_cell(user, in[1], in[0], tc_shape(in[0]).dim[1]);
+  return TC_OK;
 }
 
 static tc_tensor weight(int64_t rows, int64_t columns, uint32_t seed) {
@@ -127,11 +135,15 @@ static void gru_end(gru_weights *w) {
   tc_release(w->in), tc_release(w->state);
 }
 
-static bool gru_step(program *p, const gru_weights *w) {
+static bool gru_step(program *p, gru_weights *w) {
   tc_scope s = tc_scope_begin();
   tc_tensor h = tc_zeros(TC_SHAPE(p->batch, p->units), TC_F32);
-  for (int i = 0; i < p->n; i++) h = gru_cell(w, i, h, p->units);
-  bool ok = w->there && tc_backward(tc_mean(tc_square(h), TC_ALL, false)) == TC_OK;
+  bool ok = w->there;
+  if (p->scans)
+    ok = ok && tc_scan(gru_body, w, &h, 1, &w->x, 1, &h, 0, NULL) == TC_OK;
+  else
+    for (int i = 0; i < p->n; i++) h = gru_cell(w, tc_select(w->x, 0, i), h, p->units);
+  ok = ok && tc_backward(tc_mean(tc_square(h), TC_ALL, false)) == TC_OK;
   tc_tensor all[] = {tc_grad(w->in), tc_grad(w->state), h};
   ok = ok && tc_eval(3, all) == TC_OK && read_floats(p, all[2], all[0]);
   tc_scope_end(s);
@@ -156,7 +168,7 @@ static bool gru_right(const program *p) {
   tc_tensor h = tc_zeros(TC_SHAPE(p->batch, p->units), TC_F32);
   for (int i = 0; i < p->n; i++) {
     tc_scope inner = tc_scope_begin();
-    h = tc_keep(gru_cell(&w, i, h, p->units));
+    h = tc_keep(gru_cell(&w, tc_select(w.x, 0, i), h, p->units));
     ok = ok && tc_eval(1, &h) == TC_OK;
     tc_scope_end(inner);
   }
@@ -308,6 +320,9 @@ void bench_plan(void) {
   bench_row second = {
       .bench = "plan", .name = "gru1600_second", .unit = "plans", .n_samples = 1, .run = second_plans, .arg = &g};
   bench_measure(&second);
+  program scan = g;
+  scan.scans = true;
+  measure_first("gru1600_scan", scan);
   for (int i = 0; i < 3; i++)
     snprintf(name, sizeof name, "recurrence%d", n_units[i]),
         measure_first(name, (program){.n = n_units[i], .step = recurrence, .right = recurrence_right});

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 
 #include "device/external.h"
-#include "device/gpu.h"
 #include "device/live_buffers.h"
+#include "device/own_memory.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -31,13 +31,14 @@ enum { N_SMALL = 56, N_CLASSES = N_SMALL + 28 * 16 };  // small: below a mebibyt
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
-typedef struct gpu_buffer {  // in a GPU's memory
+// "GPU" is here every device with memory of its own, a loaded back end's, too.
+typedef struct gpu_buffer {
   tc_buffer buffer;
   tc_holder holder;
 } gpu_buffer;
 
 typedef struct gpu_pools {
-  tc_gpu *gpu;
+  tc_own_memory own;
   tc_buffer *pool[N_CLASSES];
   size_t live_bytes, pooled_bytes;
 } gpu_pools;
@@ -140,7 +141,7 @@ static size_t trim_gpu_locked(gpu_pools *g) {
       tc_buffer *b = g->pool[c];
       g->pool[c] = b->next;
       tc_holder_remove(holder_of(b));
-      tc_gpu_free(g->gpu, b->ptr);
+      tc_own_memory_free(g->own, b->ptr, b->bytes);
       tc_free(b);
     }
   g->pooled_bytes = 0;
@@ -216,17 +217,14 @@ static void reclaim_kept(void) {
   if (k) k->reclaim();
 }
 
-// pre: locked. Returns the pools of a device, made at the first use.
+// pre: locked. The pools of a device, made at the first use.
 static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
-  *out = self.gpu[d];
-  if (*out) return TC_OK;
-  tc_gpu *gpu;
-  TC_TRY(tc_gpu_get(d, &gpu));
-  gpu_pools *g = tc_calloc(1, sizeof *g);
-  if (!g) return TC_FAIL(TC_ERR_MEMORY, "no room for a device's pools");
-  g->gpu = gpu;
-  tc_gpu_set_evict(tc_buffer_reclaim);
-  *out = self.gpu[d] = g;
+  tc_own_memory own;
+  if ((*out = self.gpu[d])) return TC_OK;
+  TC_TRY(tc_own_memory_of(d, &own));
+  if (!(*out = self.gpu[d] = tc_calloc(1, sizeof **out))) return TC_FAIL(TC_ERR_MEMORY, "no room for a device's pools");
+  (*out)->own = own;
+  if (own.gpu) tc_gpu_set_evict(tc_buffer_reclaim);
   return TC_OK;
 }
 
@@ -244,8 +242,8 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
     if (!made) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
     b = &made->buffer;
     uint64_t start = tc_ticks();
-    st = tc_gpu_take(g->gpu, bytes, &b->ptr);
-    if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_take(g->gpu, bytes, &b->ptr);
+    st = tc_own_memory_take(g->own, bytes, &b->ptr);
+    if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_own_memory_take(g->own, bytes, &b->ptr);
     seen.new_ticks += tc_ticks_between(start, tc_ticks());
     if (st != TC_OK) return tc_free(made), st;
     tc_holder_add(&made->holder, d, TC_HOLDS_TENSOR, bytes);
@@ -272,7 +270,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   }
   size_t live = self.stats.live_bytes + self.stats.gpu_live_bytes;
   pthread_mutex_unlock(&self.lock);
-  if (st == TC_ERR_MEMORY && g) return tc_gpu_reclaim(g->gpu, class_bytes(c));
+  if (st == TC_ERR_MEMORY && g) return tc_own_memory_refuse(g->own, class_bytes(c));
   if (st != TC_OK) return st;
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED,
                    .memory = (uint8_t)d,
@@ -301,7 +299,7 @@ void tc_buffer_reclaim(tc_device d) {
 }
 
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
-  if (tc_device_kind_of(d) != TC_DEVICE_GPU) return tc_buffer_create(bytes, out);
+  if (tc_device_memory(d) == TC_DEVICE_CPU) return tc_buffer_create(bytes, out);
   *out = NULL;
   if (bytes > class_bytes(N_CLASSES - 1))
     return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
@@ -309,7 +307,7 @@ tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
 }
 
 void tc_buffer_peak_begin(tc_device d) {
-  seen.memory = (uint8_t)(tc_device_kind_of(d) == TC_DEVICE_GPU ? d : 0), seen.taken = false, seen.new_ticks = 0;
+  seen.memory = (uint8_t)tc_device_memory(d), seen.taken = false, seen.new_ticks = 0;
 }
 
 uint64_t tc_buffer_new_ticks(void) {
@@ -330,17 +328,18 @@ tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
   if (!b->memory) return memcpy(to, b->ptr, bytes), TC_OK;
   uint64_t made = atomic_load_explicit(&b->made, memory_order_relaxed);
   seen.from_device += bytes;
-  return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes, made);
+  return tc_own_memory_read(self.gpu[b->memory]->own, to, b->ptr, bytes, made);
 }
 
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
-  if (!b->memory) return tc_buffer_read(b, to, bytes);
+  if (!b->memory || !self.gpu[b->memory]->own.gpu) return tc_buffer_read(b, to, bytes);
   seen.from_device += bytes;
-  return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
+  return tc_gpu_read_begin(self.gpu[b->memory]->own.gpu, to, b->ptr, bytes);
 }
 
 void tc_buffer_set_made(tc_buffer *b) {
-  if (b->memory) atomic_store_explicit(&b->made, tc_gpu_runs(self.gpu[b->memory]->gpu), memory_order_relaxed);
+  if (b->memory && self.gpu[b->memory]->own.gpu)
+    atomic_store_explicit(&b->made, tc_gpu_runs(self.gpu[b->memory]->own.gpu), memory_order_relaxed);
 }
 
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
@@ -348,7 +347,7 @@ tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_scatter(b->strided, b->ptr, from), TC_OK;
   if (!b->memory) return memcpy(b->ptr, from, bytes), TC_OK;
   seen.to_device += bytes;
-  return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
+  return tc_own_memory_write(self.gpu[b->memory]->own, b->ptr, from, bytes);
 }
 
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
@@ -365,7 +364,7 @@ tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
   if (!to->memory && !to->strided) return tc_buffer_read(from, to->ptr, bytes);
   forget_made(to);
   if (to->memory && to->memory == from->memory)
-    return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
+    return tc_own_memory_copy(self.gpu[to->memory]->own, to->ptr, from->ptr, bytes);
   void *host = tc_malloc(bytes);
   if (!host) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one device to another", bytes);
   tc_status st = tc_buffer_read(from, host, bytes);
@@ -428,7 +427,7 @@ size_t tc_buffer_rounded(size_t bytes) {
 
 size_t tc_buffer_room(tc_device d) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
-  if (tc_device_kind_of(d) == TC_DEVICE_GPU) return SIZE_MAX;
+  if (tc_device_memory(d) != TC_DEVICE_CPU) return SIZE_MAX;
   size_t idle = k ? k->idle_bytes() : 0;
   pthread_mutex_lock(&self.lock);
   size_t cap = cap_locked(), live = self.stats.live_bytes - TC_MIN(idle, self.stats.live_bytes);
@@ -571,13 +570,14 @@ void tc_buffer_leave_gpus(void) {
     self.gpu[d] = NULL;
   }
   pthread_mutex_unlock(&self.lock);
-  if (quiet) tc_gpu_shutdown();
+  if (quiet) tc_gpu_shutdown(), tc_loaded_shutdown();
 }
 
 // The caller's allocator may be gone by then.
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
   if (tc_inside) return;
+  tc_own_memory_leave();
   reclaim_kept();
   pthread_mutex_lock(&self.lock);
   if (!self.allocator.free) trim_locked();

@@ -16,6 +16,9 @@ typedef struct tc_work_done {
   bool replayed;  // as in tc_sync_point
   const char *gpu_note;
   uint64_t copied_bytes;
+  // of a loaded back end's plan: kernels that the CPU ran, and bytes copied for them
+  uint32_t n_fallbacks;
+  uint64_t fallback_bytes;
   bool interpreted;  // true: some kernels were interpreted, and are compiled later
   // true: it failed before it did anything, since memory for the constant cache was missing
   bool lacks_constants;

@@ -10,6 +10,7 @@
 #include "lowering/emit/emitter.h"
 #include "lowering/program/facts.h"
 #include "lowering/program/gpu/launches.h"
+#include "lowering/program/loaded.h"
 #include "lowering/program/memory_plan.h"
 #include "lowering/program/program.h"
 #include "lowering/program/constant_cache.h"
@@ -35,6 +36,7 @@ static tc_status no_room(void) {
 // ---- the graph ----
 
 // Each graph pass is defined in the file of its name in graph/.
+tc_status tc_pass_partition(tc_graph *g);
 tc_status tc_pass_cse(tc_graph *g);
 tc_status tc_pass_sink_permute(tc_graph *g);
 tc_status tc_pass_slice_update(tc_graph *g);
@@ -61,12 +63,17 @@ static bool is_for_gpu(const tc_graph *g) {
   return tc_target_is_gpu(&g->target);
 }
 
+static bool is_for_loaded(const tc_graph *g) {
+  return g->plan->n_node > 0 && tc_device_kind_of((tc_device)g->plan->dev[0]) == TC_DEVICE_LOADED;
+}
+
 static bool is_for_cpu(const tc_graph *g) {
   return !tc_target_is_gpu(&g->target);
 }
 
 // The passes in order. No pass calls another.
 static const graph_pass passes[] = {
+    {"partition", tc_pass_partition, is_for_loaded},  // what a loaded back end takes, and what it does not
     {"cse", tc_pass_cse, NULL},  // merges equal nodes, and simplifies (graph/simplify.c)
     {"sink_permute", tc_pass_sink_permute, NULL},  // sinks permutations below elementwise nodes
     {"slice_update", tc_pass_slice_update, NULL},  // marks small writes into assigned tensors
@@ -347,6 +354,7 @@ static const char *isa_name(void) {
 static const char *tier_of(const tc_program *p) {
   const char *tier = "none";
   if (p->gpu) return "gpu";
+  if (p->loaded) return "backend";
   for (uint32_t i = 0; i < p->n_step; i++) {
     if (p->step[i].kind == TC_STEP_KERNEL)
       return tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED ? "interp" : "llvm";
@@ -364,10 +372,11 @@ static void shrink(void *list, uint32_t *cap, uint32_t n, size_t bytes) {
 }
 
 static bool is_row(const tc_step *s) {
-  return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO;
+  return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO || s->kind == TC_STEP_CONTROL;
 }
 
-// Copies what runs read of the nodes of ROW and ZERO steps, since the graph is freed.
+// Copies what runs, and files, read of the nodes of ROW, ZERO and CONTROL steps, since the graph is
+// freed.
 static bool keep_rows(tc_program *p) {
   uint32_t n_value = 0, n_attr = 0;
   for (uint32_t i = 0; i < p->n_step && !p->gpu; i++) {
@@ -398,6 +407,7 @@ static bool keep_rows(tc_program *p) {
 // the rest.
 static tc_status finish(tc_program *p) {
   if (!keep_rows(p)) return no_room();
+  if (is_for_loaded(&p->graph)) TC_TRY(tc_loaded_steps_create(p, p->graph.plan, &p->loaded));
   for (tc_program *q = p; q; q = q->prepare) {
     shrink(&q->step, &q->cap_step, q->n_step, sizeof *q->step);
     shrink(&q->binding, &q->cap_binding, q->n_binding, sizeof *q->binding);
@@ -430,11 +440,11 @@ static tc_status lower(tc_plan *plan) {
   plan->n_kernels = tc_stages_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->taken_bytes = taken_bytes(p, plan);
-  plan->tier = tier_of(p);
   atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
   atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
   if ((st = finish(p)) != TC_OK) return tc_program_destroy(p), st;
+  plan->tier = tier_of(p);
   plan->program = p;
   return TC_OK;
 }

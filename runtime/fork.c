@@ -6,7 +6,7 @@
 #include "runtime/assert.h"
 #include "runtime/inside.h"
 
-#define MAX_LOCKS 32
+#define MAX_LOCKS 64
 
 static struct {
   pthread_mutex_t *lock;

@@ -43,6 +43,8 @@ static const struct {
     [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels", "plan d056c79a6dac1c6e: miss"},
     [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap",
                        "create 16384 bytes: 32768 in use, 0 pooled, cap 0"},
+    [TC_LOG_BACKEND] = {"backend", "back ends that were loaded, and of each plan on one what it does not take",
+                        "plan d056c79a6dac1c6e: tc:toy takes 12 of 14 ops, the CPU runs conv 2"},
     [TC_LOG_GUARDS] = {"guards",
                        "of compiled functions: what was traced, which guard failed, and why calls are recorded",
                        "step: traced for graph 1: argument 0 is f32[16,4], was f32[8,4]"},

@@ -22,6 +22,7 @@ typedef enum tc_log_topic {
   TC_LOG_ASM,
   TC_LOG_CACHE,
   TC_LOG_MEMORY,
+  TC_LOG_BACKEND,
   TC_LOG_GUARDS,
   TC_N_LOG_TOPICS
 } tc_log_topic;

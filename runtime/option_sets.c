@@ -48,7 +48,7 @@ static struct {
   overlay *overlays[BUCKETS];
   interned *texts;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
-TC_FORK_SAFE(&self.lock, 8)
+TC_FORK_SAFE(&self.lock, 10)
 
 const char *tc_option_mode(int i, const char **out_meaning) {
   if (i < 0 || i >= N_MODES) return NULL;

@@ -83,18 +83,23 @@ static void log_line(const tc_sync_point *ticks) {
   tc_sync_point ns = tc_sync_point_in_ns(ticks), *r = &ns;
   char text[PATH_MAX];
   tc_site_text(r->site, text, sizeof text);
+  char fallbacks[80] = "";
+  if (r->n_fallbacks || r->fallback_bytes)
+    snprintf(fallbacks, sizeof fallbacks, ", %u fallbacks, %" PRIu64 " bytes copied", r->n_fallbacks,
+             r->fallback_bytes);
   tc_log_line(TC_LOG_SYNC,
               "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64
-              " bytes, in use %" PRIu64 " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64
+              " bytes%s, in use %" PRIu64 " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64
               ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64 ", publish %" PRIu64,
               r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left,
-              r->n_kernels, r->tier, r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->planned_bytes, r->peak_bytes,
-              r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
+              r->n_kernels, r->tier, r->hit ? "hit" : "new", r->n_compiled, r->bytes, fallbacks, r->planned_bytes,
+              r->peak_bytes, r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
 }
 
 static void add_to_sums(tc_sync_sums *s, const tc_sync_point *r) {
   s->n_syncs++, s->n_failed += r->status != TC_OK, s->n_hits += r->hit, s->n_nodes += r->n_nodes;
   s->n_kernels += r->n_kernels, s->n_compiled += r->n_compiled, s->bytes += r->bytes, s->ticks += r->total_ns;
+  s->n_fallbacks += r->n_fallbacks, s->fallback_bytes += r->fallback_bytes;
 }
 
 void tc_profile_add(const tc_sync_point *r) {

@@ -33,7 +33,7 @@ tc_sync_point tc_sync_point_in_ns(const tc_sync_point *record);
 void tc_profile_add(const tc_sync_point *record);
 // Sums over all sync points of the process. ticks: of total_ns.
 typedef struct tc_sync_sums {
-  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks;
+  uint64_t n_syncs, n_failed, n_hits, n_nodes, n_kernels, n_compiled, bytes, ticks, n_fallbacks, fallback_bytes;
 } tc_sync_sums;
 tc_sync_sums tc_profile_sums(void);
 // Prints the summary, of what was added while TC_PROFILE was 1.

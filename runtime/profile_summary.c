@@ -31,7 +31,7 @@ static struct {
   uint64_t n, n_hit, n_nodes, most_nodes, n_kernels, bytes, n_wrong, peak_bytes, planned_bytes;
   uint64_t size[N_SIZES];
   uint64_t before, lookup, making, allocate, run, publish, total;
-  uint64_t n_gpu, n_replayed, copied_bytes;
+  uint64_t n_gpu, n_replayed, copied_bytes, n_fallbacks, fallback_bytes;
   const char *gpu_note;  // static, the latest one
   double tick_ns;  // as printing was told
 } self;
@@ -74,6 +74,7 @@ void tc_profile_summary_add(const tc_sync_point *r) {
   self.planned_bytes = TC_MAX_OF(self.planned_bytes, r->planned_bytes);
   self.before += r->before_ns, self.lookup += r->lookup_ns, self.making += r->compile_ns;
   self.allocate += r->allocate_ns, self.run += r->run_ns, self.publish += r->publish_ns, self.total += r->total_ns;
+  self.n_fallbacks += r->n_fallbacks, self.fallback_bytes += r->fallback_bytes;
   if (!r->replayed && !r->gpu_note) return;
   self.n_gpu++, self.n_replayed += r->replayed, self.copied_bytes += r->copied_bytes;
   if (r->gpu_note) self.gpu_note = r->gpu_note;
@@ -220,6 +221,11 @@ void tc_profile_summary_print(FILE *out, double tick_ns) {
   if (self.n_gpu)
     put_line(out, "  GPU     %" PRIu64 " of %" PRIu64 " runs replayed%s%s", self.n_replayed, self.n_gpu,
              self.gpu_note ? "; latest reason why not: " : "", self.gpu_note ? self.gpu_note : "");
+  if (self.n_fallbacks && !self.n_gpu)
+    put_line(out,
+             "  device  the CPU ran %" PRIu64
+             " kernels that a back end does not take, %s copied; TC_LOG=backend has the ops",
+             self.n_fallbacks, bytes_text((double)self.fallback_bytes, a, sizeof a));
   if (tc_autotune_log_count())
     put_line(out, "  tuned   %d products and convolutions; TC_LOG=tune has each", tc_autotune_log_count());
   const site_sum *first = find_worst(NULL, true), *second = first ? find_worst(first, true) : NULL;

@@ -177,6 +177,22 @@ def digits(program, way):
     assert re.search(r"^tc profile: ", log, re.M) and re.search(r"^  syncs   \d+ at \d+ places", log, re.M), log
 
 
+def train_loop(program, way):
+    steps = 400 if way == "llvm" else 40  # others take ten times as long
+    out, log = run(program, way, str(steps))
+    training_settles(log)
+    lines = re.findall(r"^step +(\d+): loss ([\d.]+), next rate ([\d.]+)$", out, re.M)
+    assert [int(step) for step, _, _ in lines] == list(range(0, steps, steps // 8)), out
+    for step, _, rate in lines:  # PyTorch's formulas: ten steps of a line, then half a cosine
+        k = int(step) + 1
+        want = 0.001 + 0.0009 * k if k <= 10 else 0.005 * (1 + math.cos(math.pi * (k - 10) / (steps - 10)))
+        assert abs(float(rate) - want) < 6e-6, (step, rate, want)
+    assert f"from step {steps // 2} on again: the same bits\n" in out, out
+    assert float(lines[-1][1]) < float(lines[0][1]) * (0.1 if steps == 400 else 0.9), out
+    if steps == 400:
+        assert min(map(float, re.findall(r"([\d.]+) %", out))) > 97, out
+
+
 def char_gpt(program, way):
     steps = "41" if way == "llvm" else "21"  # others take ten times as long
     out, log = run(program, way, steps, "0", "LICENSE")
@@ -338,7 +354,7 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "train_loop": ["40"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):

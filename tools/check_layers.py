@@ -34,6 +34,7 @@ MAY_USE = {
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
     # The models and what talks to peers; comparing and random programs.
     "tools/gpu_check": ["tc", "device", "lowering", "bench", "tests"],
+    "tools/conform": ["tc", "tests"],  # the ops' cases
 }
 # Inside a layer: folder -> folders of the layer that it may use, besides what MAY_USE gives the layer. Lowest first.
 # Files of the layer that are in none of these folders are its top, named in TOPS.

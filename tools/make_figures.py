@@ -33,7 +33,7 @@ def passes():
     text = (ROOT / "lowering/pipeline.c").read_text()
     table = re.search(r"graph_pass passes\[\] = \{\n(.*?)\n\};", text, re.S).group(1)
     rows = re.findall(r'\{"(\w+)", \w+, (\w+)\},(?:  // (.*))?', table)
-    when = {"NULL": "", "is_for_gpu": "GPU", "is_for_cpu": "CPU"}
+    when = {"NULL": "", "is_for_gpu": "GPU", "is_for_cpu": "CPU", "is_for_loaded": "B.E."}
     return fenced(f"{name:18}{when[w]:4} {note}" for name, w, note in rows)
 
 

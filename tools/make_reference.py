@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import make_sites
 
 INCLUDE = make_sites.INCLUDE
-HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "compile.h": "Compiled functions", "io.h": "Files and other libraries", "program.h": "Compiled programs in files", "blas.h": "Direct products", "control.h": "Control flow"}  # dlpack.h is a copy of DLPack's own
+HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "train.h": "Training", "compile.h": "Compiled functions", "io.h": "Files and other libraries", "program.h": "Compiled programs in files", "blas.h": "Direct products", "control.h": "Control flow", "backend.h": "Back ends"}  # dlpack.h is a copy of DLPack's own
 SECTION = re.compile(r"// ---- (.*?) ----$")
 SHAPE = re.compile(r"\[[^\]]*\]|\bshapes?\b|\bscalars?\b|\brank\b")
 TYPE = re.compile(r"\btypes?\b|floating|integer|\bbools?\b|\b[ui]8\b|\bi(16|32|64)\b|\bb?f(16|32|64)\b")
@@ -75,7 +75,7 @@ def members_of(kind, lines):
             continue
         text += " " + code
         comments += [comment] if comment is not None else []
-        if not code.endswith(";" if kind == "struct" else ",") and line is not lines[-1]:
+        if not code.endswith("," if kind == "enum" else ";") and line is not lines[-1]:
             continue
         text = text.strip()
         doc = above + comments
@@ -166,7 +166,7 @@ class Parser:
             return at + 1
         if code.startswith(("#", "extern", "}", "template", "inline")) or code == "TC_P params":
             return at + 1
-        if code.startswith(("typedef struct", "typedef enum", "struct ", "enum ")) and "{" in code:
+        if code.startswith(("typedef struct", "typedef enum", "typedef union", "struct ", "enum ")) and "{" in code:
             return self.record(lines, at, place)
         text, end = code, at
         closes = r".*\)\)$" if code.startswith("TC_FN(") else r".*;$" if not code.startswith("static inline") else r".*\{$"
@@ -191,12 +191,12 @@ class Parser:
         return end + 1
 
     def record(self, lines, at, place):
-        """A struct or an enum, to its closing brace."""
-        end, kind = at, "struct" if "struct" in lines[at].split("{")[0] else "enum"
+        """A struct, an enum or a union, to its closing brace."""
+        end, kind = at, re.search(r"struct|enum|union", lines[at]).group(0)
         while not re.search(r"\}[^}]*;", split_comment(lines[end])[0]):
             end += 1
         body = lines[at + 1:end]
-        name = re.search(r"(?:struct|enum) (\w+)", lines[at]).group(1)
+        name = re.search(r"(?:struct|enum|union) (\w+)", lines[at]).group(1)
         table = [re.search(r"<tc/(\w+\.def)>", line) for line in body]
         if end == at:
             body = [re.search(r"\{(.*)\}", split_comment(lines[at])[0]).group(1)]

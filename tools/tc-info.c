@@ -3,10 +3,12 @@
 //   tc-info [--all | --help]      --all: also each GPU's libraries and a trial on it, caches, the environment variables, the topics of TC_LOG
 #include <stdio.h>
 #include <string.h>
+#include <tc/backend.h>
 
 #include "device/device.h"
 #include "device/gpu.h"
 #include "device/gpu/ranges.h"
+#include "device/loaded_backend.h"
 #include "lowering/jit/compiler.h"
 #include "runtime/disk.h"
 #include "runtime/files.h"
@@ -90,6 +92,12 @@ static void print_devices(detail how) {
     if (tc_gpu_absent(d)) printf("  %-10s absent: %s\n", tc_device_name(d), tc_gpu_sentence(d));
     for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
       print_gpu(tc_device_of_row(d, i), how);
+  }
+  const char *name;
+  for (int i = 0; (name = tc_backend_device(i)); i++) {
+    tc_device d = (tc_device)(TC_N_DEVICES + i);
+    const char *absent = tc_loaded_absent(d);
+    printf("  %-10s %s%s\n", name, absent ? "absent: " : "back end: ", absent ? absent : tc_loaded_sentence(d));
   }
 }
 

@@ -21,7 +21,7 @@ static const tc_gpu_driver *const drivers[TC_N_DEVICES] = {
 };
 
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {
-  return drivers[tc_device_row(d)];
+  return tc_device_row(d) < TC_N_DEVICES ? drivers[tc_device_row(d)] : NULL;
 }
 
 // ---- every device ----

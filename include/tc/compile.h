@@ -52,6 +52,10 @@ typedef struct tc_compile_options {
   bool fullgraph;
   // graphs at most; 0: 8, as torch's recompile_limit. Beyond it calls that fit none are recorded
   int limit;
+  // what calls are made in, as if by tc_region_begin and tc_region_end: mode, dynamic, backend,
+  // disable, options. Copied, but for its texts. NULL: the caller's. What options that make other
+  // plans leave pending runs at the call's end
+  const tc_region_options *region;
   const tc_static *statics;  // copied, but for what they point to
   int n_statics;  // of statics
 } tc_compile_options;
@@ -77,7 +81,8 @@ TC_API tc_compiled *tc_compile(tc_compile_fn fn, void *user, const tc_compile_op
 // - statics, tc_no_grad_begin, the default device, autocast, and the options of regions.
 // Records; a sync point only where fn is one. A function with a sync point, or that copies the
 // host's memory, has no graph: each call records it (TC_LOG=guards says why).
-// TC_ERR_STATE with fullgraph for such a function, or beyond the limit. Errors of fn are passed on.
+// TC_ERR_STATE with fullgraph for such a function, or beyond the limit. Errors of fn and of
+// tc_region_begin are passed on.
 TC_API tc_status tc_compiled_call(tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) TC_MUST_USE;
 // The same with n_num numbers, which may differ from call to call without another graph. fn has
 // them behind its tensors, in[n_in] .., as tensors of rank 0, f32; its n_in counts both.

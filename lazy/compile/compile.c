@@ -37,7 +37,8 @@ struct tc_compiled {
   const char *name;  // borrowed
   tc_static *statics;
   int n_statics, limit;
-  bool fullgraph;
+  bool fullgraph, has_region;
+  tc_region_options region;  // of its calls, if it has one
   tc_site site;
   graph **graphs;  // limit of them
   _Atomic int n_graphs, latest;  // latest: the one taken last
@@ -89,7 +90,8 @@ tc_compiled *tc_compile_at(tc_compile_fn fn, void *user, const tc_compile_option
   }
   if (o->n_statics) memcpy(statics, o->statics, (size_t)o->n_statics * sizeof *statics);
   c->fn = fn, c->user = user, c->name = o->name ? o->name : "compiled", c->site = site;
-  c->fullgraph = o->fullgraph, c->limit = limit;
+  c->fullgraph = o->fullgraph, c->limit = limit, c->has_region = o->region != NULL;
+  if (o->region) c->region = *o->region;
   c->statics = statics, c->n_statics = o->n_statics, c->graphs = graphs;
   return c;
 }
@@ -437,7 +439,9 @@ tc_status tc_compiled_call_with_at(tc_compiled *c, const tc_tensor *in, int n_in
                                    tc_tensor *out, int n_out, tc_site site) {
   const call k = {.c = c, .in = in, .num = num, .out = out, .n_in = n_in, .n_num = n_num, .n_out = n_out, .site = site};
   TC_TRY(check_call(&k));
-  tc_status st = run_call(&k, atomic_fetch_add_explicit(&c->n_calls, 1, memory_order_relaxed) + 1);
+  tc_status st = TC_UNLIKELY(c->has_region) ? tc_region_begin_at(&c->region, site) : TC_OK;
+  if (st == TC_OK) st = run_call(&k, atomic_fetch_add_explicit(&c->n_calls, 1, memory_order_relaxed) + 1);
+  if (TC_UNLIKELY(c->has_region)) tc_region_end_at(site);
   if (TC_UNLIKELY(st != TC_OK)) poison_results(&k, st);
   return st;
 }

@@ -193,7 +193,7 @@ void tc_guards_tell(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
       break;
     case TC_GUARD_OPERAND: tell_failed_operand(f, failed, out, bytes); break;
     case TC_GUARD_OWNER:
-      tc_text_append(out, bytes, "an optimizer that it steps has ended, or has other parameters");
+      tc_text_append(out, bytes, "an optimizer that it steps has ended, or is another than it was");
       break;
   }
 }

@@ -181,7 +181,7 @@ static tc_status finish(tracing *b, tc_status st, tc_fragment **f) {
   return st != TC_OK ? st : done;
 }
 
-tc_status tc_body_trace(const char *name, tc_body fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
+tc_status tc_body_trace(const char *name, tc_compile_fn fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
                         int n_out, tc_site site, tc_fragment **f, tc_no_fragment *why) {
   tracing b = {.name = name, .site = site, .in = in, .n_in = n_in, .out = out, .n_out = n_out};
   *f = NULL, *why = (tc_no_fragment){.may_pass = false};

@@ -7,10 +7,9 @@
 // Threads: of the calling thread. Owner: the caller has the fragment's one reference.
 #pragma once
 
-#include "lazy/compile/fragment.h"
+#include <tc/compile.h>
 
-// A body: reads in, sets out. Its tensors may die with its own scopes; results are kept for it.
-typedef tc_status (*tc_body)(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out);
+#include "lazy/compile/fragment.h"
 
 // Why a body has no fragment.
 typedef struct tc_no_fragment {
@@ -26,5 +25,5 @@ typedef struct tc_no_fragment {
 // TC_OK with *f NULL: the body has no graph, why says so; it stands recorded, and out has its
 // results, in the current scope.
 // Else the body's error, or the one of an argument or result; out is poison.
-tc_status tc_body_trace(const char *name, tc_body fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
+tc_status tc_body_trace(const char *name, tc_compile_fn fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
                         int n_out, tc_site site, tc_fragment **f, tc_no_fragment *why);

@@ -36,8 +36,8 @@ static void *lowest(const loan *l) {
   return l->strided ? (char *)l->data - l->strided->first * (int64_t)l->strided->item_bytes : l->data;
 }
 
-// A copy on the default device, a GPU: the caller's memory is not read again.
-static tc_tensor copy_to_gpu(tc_trace *t, const loan *l, int64_t n) {
+// A copy on the default device, which has memory of its own: the caller's is not read again.
+static tc_tensor copy_to_device(tc_trace *t, const loan *l, int64_t n) {
   void *dense = l->strided ? tc_malloc((size_t)n * tc_type_bytes(l->type)) : l->data;
   if (!dense && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
   if (l->strided) tc_strided_gather(l->strided, dense, lowest(l));
@@ -97,7 +97,7 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   tc_capture_break_op(t, "memory of the host, whose content may change");
   land_pending(t, l, bytes);
   if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
-  if (origin == TC_ORIGIN_BORROWED && tc_device_kind_of(d) == TC_DEVICE_GPU) return copy_to_gpu(t, l, n);
+  if (origin == TC_ORIGIN_BORROWED && tc_device_memory(d) != TC_DEVICE_CPU) return copy_to_device(t, l, n);
   tc_status st = l->strided ? tc_buffer_wrap_strided(lowest(l), origin, l->strided, l->release, l->arg, &buf)
                             : tc_buffer_wrap(l->data, bytes, origin, l->release, l->arg, &buf);
   if (st != TC_OK) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));

@@ -5,6 +5,7 @@
 
 #include "lazy/trace/thread_trace.h"
 #include "device/gpu.h"
+#include "device/loaded_backend.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
@@ -203,6 +204,19 @@ tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site) {
   return eval(n, tensors, false, site);
 }
 
+// Waits until a device has done what it was asked for.
+static tc_status wait_for(tc_device d) {
+  tc_gpu *gpu;
+  tc_loaded *loaded;
+  if (tc_device_kind_of(d) == TC_DEVICE_LOADED) {
+    TC_TRY(tc_loaded_get(d, &loaded));
+    return tc_loaded_wait(loaded);
+  }
+  if (tc_device_kind_of(d) != TC_DEVICE_GPU) return TC_OK;
+  TC_TRY(tc_gpu_get(d, &gpu));
+  return tc_gpu_wait(gpu);
+}
+
 tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
@@ -211,21 +225,20 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_gpu *gpu;
   if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
-  if (!device) d = tc_device_default();
-  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device)
-    st = tc_gpu_wait(gpu);
+  if (st == TC_OK && device) st = wait_for(d);
+  if (st == TC_OK && !device && tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU)
+    st = tc_gpu_get(tc_device_default(), &gpu);  // one that is lost is an error
   if (st == TC_OK && !device) st = tc_gpu_wait_all();
+  if (st == TC_OK && !device) st = tc_loaded_wait_all();
   (void)tc_op_done(t);
   return st;
 }
 
 tc_status tc_sync_of_at(tc_tensor h, tc_site site) {
   tc_device d = TC_DEVICE_CPU;
-  tc_gpu *gpu;
   if (!tc_enter("sync_of", site)) return TC_ERR_STATE;
   tc_status st = tc_value_sync(h, site, &d);
-  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK)
-    st = tc_gpu_wait(gpu);
+  if (st == TC_OK) st = wait_for(d);
   tc_leave();
   return st;
 }

@@ -170,8 +170,7 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   return TC_OK;
 }
 
-// The records of a body where it runs, as a plan that is not lowered.
-static tc_plan *allocate_of_body(const tc_body *b, tc_device device, const tc_plan *like) {
+tc_plan *tc_plan_allocate_of_body(const tc_body *b, tc_device device, const tc_plan *like) {
   uint32_t flag_words = (b->n_node + 7) / 8, n_word = b->n_word + flag_words + b->n_out + 2;
   tc_plan *p = tc_plan_allocate(b->n_node, b->n_in, b->n_arg, b->n_word, n_word);
   if (!p) return NULL;
@@ -206,7 +205,7 @@ static tc_plan *allocate_of_body(const tc_body *b, tc_device device, const tc_pl
 
 tc_status tc_plan_of_body(const tc_body *b, tc_device device, const tc_plan *like, tc_plan **out) {
   *out = NULL;
-  tc_plan *p = allocate_of_body(b, device, like);
+  tc_plan *p = tc_plan_allocate_of_body(b, device, like);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   p->hash = tc_hash_bytes(p->word, (size_t)p->n_word * sizeof p->word[0]);
   if ((*out = find_plan(p->word, p->n_word, p->hash)) != NULL) return tc_plan_release(p), TC_OK;

@@ -72,6 +72,10 @@ static void print_difference(FILE *out, const tc_trace *t, const tc_plan *made) 
   }
   if (!near) return;
   uint32_t same = first_difference(made, near);
+  if (same == made->n_node && same == near->n_node) {
+    fprintf(out, "; one of the latest has the same graph, made for other threads or options of a region");
+    return;
+  }
   if (same == made->n_node || same == near->n_node) {
     fprintf(out, "; it has %u nodes, the most similar of the latest ones %u, and these are equal up to there",
             made->n_node, near->n_node);

@@ -153,6 +153,7 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w->beside,
   rec->peak_bytes = peak.most_bytes;
   rec->replayed = done->replayed, rec->gpu_note = done->gpu_note, rec->copied_bytes = done->copied_bytes;
+  rec->n_fallbacks = done->n_fallbacks, rec->fallback_bytes = done->fallback_bytes;
   rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 

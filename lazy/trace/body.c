@@ -32,12 +32,15 @@ const tc_body *tc_body_find(uint64_t id) {
   return b;
 }
 
+static bool is_same_list(const uint32_t *a, const uint32_t *b, uint32_t n) {
+  return n == 0 || memcmp(a, b, n * sizeof *a) == 0;
+}
+
 static bool is_equal(const tc_body *a, const tc_body *b) {
   return a->n_word == b->n_word && a->n_node == b->n_node && a->n_arg == b->n_arg && a->n_in == b->n_in &&
          a->n_out == b->n_out && a->n_counter == b->n_counter && a->n_draw == b->n_draw &&
-         memcmp(a->word, b->word, a->n_word * sizeof a->word[0]) == 0 &&
-         memcmp(a->out, b->out, a->n_out * sizeof a->out[0]) == 0 &&
-         memcmp(a->counter, b->counter, a->n_counter * sizeof a->counter[0]) == 0;
+         memcmp(a->word, b->word, a->n_word * sizeof a->word[0]) == 0 && is_same_list(a->out, b->out, a->n_out) &&
+         is_same_list(a->counter, b->counter, a->n_counter);
 }
 
 // Shapes are interned in the order of their first use, which differs between processes; the id is

@@ -2,8 +2,7 @@
 //
 // In: a trace. Out: a word that is equal where the same calls record the same.
 // Invariants: the low 16 bits are tc_no_grad_begin and the default device. The high 16 are the
-// class of the thread's options (runtime/options.h). Those between are t->context, which autocast
-// sets.
+// class of the thread's options (runtime/options.h). The others are t->context, autocast's.
 // Threads: the trace's own thread.
 #pragma once
 

@@ -68,7 +68,7 @@ static inline bool tc_plan_is_leaf(const tc_plan *p, uint32_t node) {
 // run. Where memory for that is missing, the plan of the key without this bit runs.
 #define TC_KEY_PREPARES (UINT64_C(1) << 32)
 static inline bool tc_plan_prepares(const tc_plan *p) {
-  return p->word[p->n_word - 2] & TC_KEY_PREPARES;
+  return p->word[p->n_word - 2] & TC_KEY_PREPARES && tc_device_kind_of((tc_device)p->dev[0]) != TC_DEVICE_LOADED;
 }
 // The last word of a key: the most bytes that temporaries of a run should take. 0: any number.
 static inline size_t tc_plan_budget(const tc_plan *p) {

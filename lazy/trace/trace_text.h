@@ -44,8 +44,8 @@ extern const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES];
 // One record's line.
 void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x);
 void tc_text_write_body(FILE *out, const tc_text_body *b);
-// A pending trace, behind the bodies that it runs. flag: of its nodes at the sync. Data of leaves of at most max_bytes
-// are written.
+// A pending trace, behind the bodies that it runs. flag: of its nodes at the sync. Data of leaves
+// of at most max_bytes are written.
 void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title);
 // One record of a plan.
 void tc_text_write_plan_node(FILE *out, const tc_plan *p, uint32_t number);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "lazy/trace/body.h"
 #include "lazy/trace/dims.h"
 #include "lazy/trace/op_table.h"
 #include "lowering/emit/emitter.h"
@@ -16,6 +17,7 @@
 #define MOST_EXTENT (INT64_C(1) << 46)
 #define MOST_SCRATCH (UINT64_C(1) << 32)
 #define MOST_NAME 47  // of a kernel
+#define MOST_RESULTS 512  // of control flow
 
 static tc_status bad(const char *what, uint32_t i) {
   return TC_FAIL(TC_ERR_IO, "the file is damaged: %s %u", what, i);
@@ -97,6 +99,7 @@ typedef struct checker {
   const tc_tcx_steps *s;  // the steps that are checked
   uint64_t *input_bytes, *output_bytes;  // of the plan's combination
   bool *made;  // per constant
+  uint32_t body;  // of a body its number: control flow in it has smaller ones; else their number
 } checker;
 
 // The bytes of a storage; UINT64_MAX: there is none of that number.
@@ -115,6 +118,7 @@ static uint64_t storage_bytes(const checker *c, uint32_t storage) {
 
 static bool is_leaf(const checker *c, const tc_tcx_leaf *l) {
   const tc_tcx_image *x = c->x;
+  if (c->body < x->n_bodies) return l->kind == TC_TCX_OPERAND && l->bytes <= MOST_BYTES;
   if (l->kind == TC_TCX_INPUT) return l->number < x->n_inputs && l->bytes == c->input_bytes[l->number];
   return (l->kind == TC_TCX_WEIGHT || l->kind == TC_TCX_STORED) && l->number < x->n_weights &&
          l->bytes <= x->weights[l->number].bytes;
@@ -148,7 +152,7 @@ static bool is_row(const checker *c, const tc_tcx_step *s) {
   if (n == 0 || n > TC_REF_MAX_IN + 1 || s->value > c->s->row_value.n || n > c->s->row_value.n - s->value ||
       s->attr > c->s->row_attr.n || s->n_attr > c->s->row_attr.n - s->attr)
     return false;
-  if (s->kind == TC_STEP_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
+  if (s->kind == TC_TCX_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
   for (uint32_t i = 0; i < n; i++) {  // of values the result's entry comes first, of bindings last
     const tc_tcx_row_value *v = &x->row_values[c->s->row_value.first + s->value + (i + 1) % n];
     uint64_t bytes = bytes_of(v->type, v->rank, v->dim);
@@ -173,7 +177,7 @@ static bool is_check(const checker *c, const tc_tcx_step *s) {
 // and constants that are made.
 static bool is_preparing(const checker *c, const tc_tcx_step *s) {
   uint32_t first = c->p->leaf.n + c->p->out.n;
-  if (s->kind != TC_STEP_KERNEL) return false;
+  if (s->kind != TC_TCX_KERNEL) return false;
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < s->n_binding; i++) {
       uint32_t storage = c->x->bindings[c->s->binding.first + s->first_binding + i];
@@ -185,6 +189,83 @@ static bool is_preparing(const checker *c, const tc_tcx_step *s) {
   return true;
 }
 
+// ---- control flow ----
+
+// Operand i of the step has so many bytes at least; the last one is the result.
+static bool has_bytes(const checker *c, const tc_tcx_step *s, uint32_t i, uint64_t bytes) {
+  uint64_t there = storage_bytes(c, c->x->bindings[c->s->binding.first + s->first_binding + i]);
+  return bytes <= MOST_BYTES && bytes <= there;
+}
+
+// The body's operands are the step's, of which those that are scanned have n_step times as many
+// bytes.
+static bool takes_operands(const checker *c, const tc_tcx_step *s, const tc_tcx_control *f, const tc_tcx_body *b) {
+  const tc_tcx_image *x = c->x;
+  uint32_t first = f->kind == TC_CONTROL_COND;
+  for (uint32_t i = 0; i < b->plan.leaf.n; i++) {
+    uint64_t bytes = x->leaves[b->plan.leaf.first + i].bytes;
+    bool scanned = i >= f->n_carry && i < f->n_carry + f->n_scanned;
+    if (scanned && f->n_step && bytes > MOST_BYTES / (uint64_t)f->n_step) return false;
+    if (!has_bytes(c, s, first + i, scanned ? bytes * (uint64_t)f->n_step : bytes)) return false;
+    // a carry is what the step before gave, and a final one may be what entered
+    if (i < f->n_carry && bytes != x->control_results[f->result.first + i].step_bytes) return false;
+  }
+  return true;
+}
+
+// Where a body writes lies inside the value, and is as large as what it writes.
+static bool gives_results(const checker *c, const tc_tcx_step *s, const tc_tcx_control *f, const tc_tcx_body *b) {
+  const tc_tcx_image *x = c->x;
+  uint32_t n_body = f->n_carry + f->n_stacked;
+  for (uint32_t i = 0; i < f->result.n; i++) {
+    const tc_tcx_control_result *r = &x->control_results[f->result.first + i];
+    bool many = f->kind == TC_CONTROL_SCAN && i >= f->n_carry;
+    uint64_t made = x->byte_counts[b->plan.out.first + (i < n_body ? i : i - n_body)];
+    uint64_t times = many ? (uint64_t)f->n_step : 1;
+    if (r->step_bytes != made || made > MOST_BYTES || (times && made > MOST_BYTES / times) ||
+        r->bytes != made * times || r->offset > MOST_BYTES || r->offset % TC_CONTROL_ALIGNED != 0 ||
+        !has_bytes(c, s, s->n_binding - 1, r->offset + r->bytes))
+      return false;
+  }
+  return true;
+}
+
+// Whether the body has the step's operands, the results that f says, and counters that are args.
+static bool is_body(const checker *c, const tc_tcx_step *s, const tc_tcx_control *f, uint32_t i) {
+  const tc_tcx_image *x = c->x;
+  if (f->body[i] >= c->body) return false;
+  const tc_tcx_body *b = &x->bodies[f->body[i]];
+  bool tests = f->kind == TC_CONTROL_WHILE && i == 0;
+  uint64_t first = f->kind == TC_CONTROL_COND, n = (uint64_t)f->n_carry + f->n_stacked;
+  for (uint32_t k = 0; k < b->counter.n; k++)
+    if (x->places[b->counter.first + k] >= b->plan.arg.n) return false;
+  if (b->plan.leaf.n + first + 1 != s->n_binding || b->plan.leaf.n > TC_REF_MAX_IN || b->plan.arg.n > TC_MAX_ARGS ||
+      (uint64_t)f->n_carry + f->n_scanned > b->plan.leaf.n || b->plan.out.n != (tests ? 1 : n))
+    return false;
+  return takes_operands(c, s, f, b) &&
+         (tests ? x->byte_counts[b->plan.out.first] <= TC_CONTROL_ALIGNED : gives_results(c, s, f, b));
+}
+
+static bool is_control(const checker *c, const tc_tcx_step *s) {
+  const tc_tcx_image *x = c->x;
+  if (s->kernel >= x->n_controls || !is_text(x, s->op)) return false;
+  const tc_tcx_control *f = &x->controls[s->kernel];
+  bool two = f->kind == TC_CONTROL_COND || f->kind == TC_CONTROL_WHILE;
+  uint32_t n_arg = 0;
+  uint64_t n = (uint64_t)f->n_carry + f->n_stacked;
+  if (f->kind > TC_CONTROL_SCAN || f->n_body != 1u + two || f->reverse > 1 || f->keeps > 1 || f->n_step < 0 ||
+      f->n_step > MOST_EXTENT || n > MOST_RESULTS / 2 || f->result.n != n + (f->keeps ? f->n_carry : 0) ||
+      !is_inside(f->result, x->n_control_results))
+    return false;
+  for (uint32_t i = 0; i < f->n_body; i++) {
+    if (!is_body(c, s, f, i)) return false;
+    n_arg += x->bodies[f->body[i]].plan.arg.n;
+  }
+  return s->n_num == n_arg && n_arg <= TC_MAX_ARGS && (f->kind != TC_CONTROL_COND || has_bytes(c, s, 0, 1));
+}
+
+// ---- steps ----
+
 static bool is_step(const checker *c, const tc_tcx_step *s) {
   const tc_tcx_image *x = c->x;
   const tc_tcx_range binding = {s->first_binding, s->n_binding}, num = {s->first_num, s->n_num};
@@ -193,12 +274,13 @@ static bool is_step(const checker *c, const tc_tcx_step *s) {
       !is_text_or_none(x, s->op))
     return false;
   switch (s->kind) {
-    case TC_STEP_KERNEL:
+    case TC_TCX_KERNEL:
       return s->kernel < x->n_kernels && s->n_binding == x->kernels[s->kernel].n_buf &&
              s->n_num >= x->kernels[s->kernel].n_num;
-    case TC_STEP_ROW:
-    case TC_STEP_ZERO: return is_row(c, s);
-    case TC_STEP_CHECK: return is_check(c, s);
+    case TC_TCX_ROW:
+    case TC_TCX_ZERO: return is_row(c, s);
+    case TC_TCX_CHECK: return is_check(c, s);
+    case TC_TCX_CONTROL: return is_control(c, s);
     default: return false;
   }
 }
@@ -226,10 +308,10 @@ static tc_status check_plan(checker *c) {
   const tc_tcx_plan *p = c->p;
   bool inside = is_inside(p->leaf, x->n_leaves) && is_inside(p->result, x->n_results) &&
                 is_inside(p->out, x->n_byte_counts) && is_inside(p->constant, x->n_byte_counts) &&
-                is_inside(p->arg, x->n_words) && is_inside(p->draw, x->n_places) && are_lists_inside(x, &p->run) &&
-                are_lists_inside(x, &p->prepare) && p->result.n == x->n_outputs &&
+                is_inside(p->arg, x->n_words) && is_inside(p->draw, x->n_draws) && are_lists_inside(x, &p->run) &&
+                are_lists_inside(x, &p->prepare) && p->result.n == (c->body < x->n_bodies ? 0 : x->n_outputs) &&
                 (uint64_t)p->leaf.n + p->out.n + p->constant.n < ARENA_BIT && p->prepare.allocation.n == 0;
-  if (!inside) return bad("plan", (uint32_t)(p - x->plans));
+  if (!inside) return c->body < x->n_bodies ? bad("body", c->body) : bad("plan", (uint32_t)(p - x->plans));
   for (uint32_t i = 0; i < p->leaf.n; i++)
     if (!is_leaf(c, &x->leaves[p->leaf.first + i])) return bad("leaf", i);
   for (uint32_t i = 0; i < p->out.n + p->constant.n; i++) {
@@ -239,7 +321,7 @@ static tc_status check_plan(checker *c) {
   for (uint32_t i = 0; i < p->result.n; i++)
     if (!is_result(c, i)) return bad("result", i);
   for (uint32_t i = 0; i < p->draw.n; i++)
-    if (p->arg.n < 2 || x->places[p->draw.first + i] > p->arg.n - 2) return bad("random op", i);
+    if (x->draws[p->draw.first + i].arg == 0 || x->draws[p->draw.first + i].arg >= p->arg.n) return bad("random op", i);
   if (!(c->made = tc_calloc(p->constant.n + 1, sizeof *c->made))) return TC_FAIL(TC_ERR_MEMORY, "no room for a check");
   c->s = &p->prepare;
   tc_status st = check_steps(c, true);
@@ -267,16 +349,31 @@ static bool measure_values(const tc_tcx_image *x, uint32_t combination, uint64_t
   return at == end;
 }
 
+// In the order of their numbers: control flow in a body names bodies before it, which are sound.
+static tc_status check_bodies(const tc_tcx_image *x) {
+  for (uint32_t i = 0; i < x->n_bodies; i++) {
+    checker c = {.x = x, .p = &x->bodies[i].plan, .body = i};
+    if (!is_inside(x->bodies[i].counter, x->n_places) || c.p->constant.n || c.p->draw.n || c.p->prepare.step.n)
+      return bad("body", i);
+    TC_TRY(check_plan(&c));
+  }
+  return TC_OK;
+}
+
 tc_status tc_tcx_check(const tc_tcx_image *x) {
   TC_TRY(check_tables(x));
+  TC_TRY(check_bodies(x));
   uint64_t *bytes = tc_malloc((x->n_inputs + x->n_outputs + 1) * sizeof *bytes);
   if (!bytes) return TC_FAIL(TC_ERR_MEMORY, "no room for a check");
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < x->n_combinations && st == TC_OK; i++) {
     if (!measure_values(x, i, bytes)) st = bad("combination", i);
     for (uint32_t t = 0; t < x->n_targets && st == TC_OK; t++) {
-      checker c = {
-          .x = x, .p = &x->plans[i * x->n_targets + t], .input_bytes = bytes, .output_bytes = bytes + x->n_inputs};
+      checker c = {.x = x,
+                   .body = x->n_bodies,
+                   .p = &x->plans[i * x->n_targets + t],
+                   .input_bytes = bytes,
+                   .output_bytes = bytes + x->n_inputs};
       st = check_plan(&c);
     }
   }

@@ -62,11 +62,13 @@ typedef struct tc_tcx_combination {
   tc_tcx_range dims;  // in `extents`
 } tc_tcx_combination;
 
-enum { TC_TCX_INPUT, TC_TCX_WEIGHT, TC_TCX_STORED };
+enum { TC_TCX_INPUT, TC_TCX_WEIGHT, TC_TCX_STORED, TC_TCX_OPERAND };
 
 // What a leaf of a plan is.
 typedef struct tc_tcx_leaf {
-  uint32_t kind;  // INPUT, WEIGHT; STORED: a constant, a number in `weights` too, that no program shows
+  // INPUT, WEIGHT; STORED: a constant, a number in `weights` too, that no program shows; OPERAND: of
+  // a body
+  uint32_t kind;
   uint32_t number;
   uint64_t bytes;
 } tc_tcx_leaf;
@@ -77,10 +79,13 @@ typedef struct tc_tcx_result {
   uint32_t number;
 } tc_tcx_result;
 
+// Kinds of steps: those of tc_step_kind that a file has, by numbers of its own.
+enum { TC_TCX_KERNEL, TC_TCX_ROW, TC_TCX_ZERO, TC_TCX_CHECK, TC_TCX_CONTROL, TC_TCX_N_KINDS };
+
 typedef struct tc_tcx_step {
   uint8_t kind, is_matmul, zero[2];
   uint32_t op;  // ROW, ZERO, CHECK: the op's name
-  uint32_t kernel;  // KERNEL
+  uint32_t kernel;  // KERNEL; CONTROL: in `controls`
   uint32_t first_binding, n_binding, first_num, n_num;  // in the lists of the program
   uint32_t stage;
   uint32_t value, attr;  // ROW, ZERO: in the lists of the program
@@ -117,15 +122,41 @@ typedef struct tc_tcx_steps {
   uint64_t arena_bytes;
 } tc_tcx_steps;
 
+// A random counter, the seed before it: the thread's, and so many more.
+typedef struct tc_tcx_draw {
+  uint32_t arg, zero;
+  uint64_t more;
+} tc_tcx_draw;
+
 // Plan c * n_targets + t is that of combination c for target t.
 typedef struct tc_tcx_plan {
   tc_tcx_range leaf, result;
   tc_tcx_range out;  // in `byte_counts`, per output of the plan
   tc_tcx_range constant;  // in `byte_counts`, per constant that is made at the first run
   tc_tcx_range arg;  // in `words`
-  tc_tcx_range draw;  // in `places`, per random op: its seed among the args, behind which is the counter
+  tc_tcx_range draw;  // random counters among the args
+  uint64_t n_draw;  // by how many a run advances its thread's counter
   tc_tcx_steps run, prepare;
 } tc_tcx_plan;
+
+// A body of control flow. Its plan's leaves are its operands, in their order; of its args n counts.
+typedef struct tc_tcx_body {
+  tc_tcx_plan plan;
+  tc_tcx_range counter;  // in `places`: which args are random counters
+  uint64_t n_draw;  // counters that a run of it takes
+} tc_tcx_body;
+
+// Control flow (lazy/trace/body.h). Bodies have smaller numbers than the body that it is in.
+typedef struct tc_tcx_control {
+  uint32_t kind, reverse, keeps, n_carry, n_scanned, n_stacked;
+  int64_t n_step;
+  uint32_t n_body, body[2], zero;
+  tc_tcx_range result;  // in `control_results`
+} tc_tcx_control;
+
+typedef struct tc_tcx_control_result {
+  uint64_t offset, bytes, step_bytes;
+} tc_tcx_control_result;
 
 // The tables, in the order of the file: a name, and the type of a record.
 #define TC_TCX_TABLES(ROW) \
@@ -148,6 +179,10 @@ typedef struct tc_tcx_plan {
   ROW(extents, int64_t) \
   ROW(byte_counts, uint64_t) \
   ROW(words, uint64_t) \
+  ROW(draws, tc_tcx_draw) \
+  ROW(bodies, tc_tcx_body) \
+  ROW(controls, tc_tcx_control) \
+  ROW(control_results, tc_tcx_control_result) \
   ROW(places, uint32_t) \
   ROW(code, uint8_t)
 

@@ -7,6 +7,7 @@
 #include "lowering/export/check.h"
 #include "lowering/export/kernels.h"
 #include "lowering/export/targets.h"
+#include "lowering/program/control.h"
 #include "lowering/program/program.h"
 #include "lowering/program/stages.h"
 #include "lowering/program/steps.h"
@@ -143,11 +144,19 @@ static tc_status find_kernel(tc_program_file *p, uint32_t number, tc_kernel **ou
   return *out = p->kernel[number], TC_OK;
 }
 
+static tc_status build_control(tc_program_file *p, uint32_t number, tc_control **out);
+
+static const uint8_t kinds[TC_TCX_N_KINDS] = {[TC_TCX_KERNEL] = TC_STEP_KERNEL,
+                                              [TC_TCX_ROW] = TC_STEP_ROW,
+                                              [TC_TCX_ZERO] = TC_STEP_ZERO,
+                                              [TC_TCX_CHECK] = TC_STEP_CHECK,
+                                              [TC_TCX_CONTROL] = TC_STEP_CONTROL};
+
 static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_t i, tc_program *q) {
   tc_step *s = &q->step[i];
   uint32_t op = 0;
   if (from->op != TC_TCX_NONE) (void)tc_tcx_op(p->x->strings + from->op, &op);
-  *s = (tc_step){.kind = from->kind,
+  *s = (tc_step){.kind = kinds[from->kind],
                  .op = (tc_op)op,
                  .first_binding = from->first_binding,
                  .n_binding = from->n_binding,
@@ -162,10 +171,13 @@ static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_
                  .writes = from->writes,
                  .bytes = from->bytes,
                  .same = from->same};
-  if (from->kind == TC_STEP_KERNEL) {
+  if (from->kind == TC_TCX_KERNEL) {
     TC_TRY(find_kernel(p, from->kernel, &s->kernel));
     q->scratch_bytes = TC_MAX_OF(q->scratch_bytes, s->kernel->scratch_bytes);
-  } else if (from->kind != TC_STEP_CHECK) {
+  } else if (from->kind == TC_TCX_CONTROL) {
+    q->n_control++;
+    TC_TRY(build_control(p, from->kernel, &s->control));
+  } else if (from->kind != TC_TCX_CHECK) {
     s->row.value = from->value, s->row.attr = from->attr;
   }
   return TC_OK;
@@ -244,20 +256,24 @@ static bool divide_steps(tc_program *q) {
 static pthread_mutex_t divides = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&divides, 3)
 
-tc_status tc_loaded_plan_divide(tc_loaded_plan *l) {
+// pre: locked.
+static tc_status divide_plan(tc_loaded_plan *l) {
   tc_program *q = l->plan.program;
+  if (!q || atomic_load_explicit(&l->divided, memory_order_relaxed)) return TC_OK;
+  // After a failure the lists of the first try are in the way.
+  tc_free(q->stage_first), tc_free(q->stage_tasks);
+  tc_free(q->prepare->stage_first), tc_free(q->prepare->stage_tasks);
+  q->stage_first = q->prepare->stage_first = NULL, q->stage_tasks = q->prepare->stage_tasks = NULL;
+  if (!divide_steps(q) || !divide_steps(q->prepare)) return no_room();
+  atomic_store_explicit(&l->divided, true, memory_order_release);
+  return TC_OK;
+}
+
+tc_status tc_loaded_plan_divide(const tc_program_file *p, tc_loaded_plan *l) {
   tc_status st = TC_OK;
   pthread_mutex_lock(&divides);
-  if (!atomic_load_explicit(&l->divided, memory_order_relaxed)) {
-    // After a failure the lists of the first try are in the way.
-    tc_free(q->stage_first), tc_free(q->stage_tasks);
-    tc_free(q->prepare->stage_first), tc_free(q->prepare->stage_tasks);
-    q->stage_first = q->prepare->stage_first = NULL, q->stage_tasks = q->prepare->stage_tasks = NULL;
-    if (divide_steps(q) && divide_steps(q->prepare))
-      atomic_store_explicit(&l->divided, true, memory_order_release);
-    else
-      st = no_room();
-  }
+  for (uint32_t i = 0; i < p->x->n_bodies && st == TC_OK; i++) st = divide_plan(&p->body[i]);
+  if (st == TC_OK) st = divide_plan(l);
   pthread_mutex_unlock(&divides);
   return st;
 }
@@ -279,7 +295,7 @@ static tc_status describe_plan(const tc_program_file *p, const tc_tcx_plan *f, t
     plan->out[i] = (tc_out){.donor = TC_LEAF_NONE, .bytes = x->byte_counts[f->out.first + i]};
   for (uint32_t i = 0; i < f->leaf.n; i++) {
     const tc_tcx_leaf *leaf = &x->leaves[f->leaf.first + i];
-    if (leaf->kind != TC_TCX_INPUT) l->held[i].buf = p->weight_buf[leaf->number];
+    if (leaf->kind == TC_TCX_WEIGHT || leaf->kind == TC_TCX_STORED) l->held[i].buf = p->weight_buf[leaf->number];
   }
   if (f->arg.n) memcpy(l->arg, x->words + f->arg.first, f->arg.n * sizeof *l->arg);
   for (uint32_t i = 0; i < f->run.step.n; i++) {
@@ -291,11 +307,68 @@ static tc_status describe_plan(const tc_program_file *p, const tc_tcx_plan *f, t
   return TC_OK;
 }
 
+// What control flow reads of a body: the bytes of operands, which stand for their types and shapes.
+static tc_status fill_body(const tc_tcx_image *x, const tc_tcx_body *f, tc_loaded_plan *l) {
+  tc_body *b = &l->body;
+  uint32_t n = f->plan.leaf.n;
+  *b = (tc_body){
+      .n_in = n, .n_out = f->plan.out.n, .n_arg = f->plan.arg.n, .n_counter = f->counter.n, .n_draw = f->n_draw};
+  b->word = tc_calloc(2 * (size_t)n + 2, sizeof *b->word), b->at = tc_calloc(n + 1, sizeof *b->at);
+  b->counter = tc_calloc(f->counter.n + 1, sizeof *b->counter), b->call = l->call;
+  if (!b->word || !b->at || !b->counter) return no_room();
+  for (uint32_t i = 0; i < n; i++) {
+    const tc_dims d = {.rank = 1, .dim = {(int64_t)x->leaves[f->plan.leaf.first + i].bytes}};
+    uint32_t shape = tc_dims_intern(&d);
+    if (shape == TC_SHAPE_NONE) return no_room();
+    b->at[i] = 2 * i;
+    *(tc_rec *)(void *)(b->word + b->at[i]) = (tc_rec){.op_args = TC_OP_LEAF, .dtype = TC_U8, .shape = shape};
+  }
+  if (f->counter.n) memcpy(b->counter, x->places + f->counter.first, f->counter.n * sizeof *b->counter);
+  return TC_OK;
+}
+
+static tc_status load_body(tc_program_file *p, uint32_t number) {
+  tc_loaded_plan *l = &p->body[number];
+  if (l->file) return TC_OK;
+  l->file = &p->x->bodies[number].plan;
+  TC_TRY(describe_plan(p, l->file, l));
+  TC_TRY(fill_body(p->x, &p->x->bodies[number], l));
+  return build_program(p, l->file, &l->plan);
+}
+
+static tc_status build_control(tc_program_file *p, uint32_t number, tc_control **out) {
+  const tc_tcx_control *f = &p->x->controls[number];
+  tc_control_facts facts = {.kind = (tc_control_kind)f->kind,
+                            .reverse = f->reverse,
+                            .keeps = f->keeps,
+                            .n_carry = f->n_carry,
+                            .n_scanned = f->n_scanned,
+                            .n_stacked = f->n_stacked,
+                            .n_step = f->n_step,
+                            .n_body = f->n_body,
+                            .first_in = f->kind == TC_CONTROL_COND};
+  tc_plan *plan[2];
+  for (uint32_t i = 0; i < f->n_body; i++) {
+    TC_TRY(load_body(p, f->body[i]));
+    plan[i] = &p->body[f->body[i]].plan, facts.body[i] = &p->body[f->body[i]].body;
+  }
+  tc_control_result *result = tc_calloc(f->result.n + 1, sizeof *result);
+  if (!result) return no_room();
+  for (uint32_t i = 0; i < f->result.n; i++) {
+    const tc_tcx_control_result *r = &p->x->control_results[f->result.first + i];
+    result[i] = (tc_control_result){.offset = r->offset, .bytes = r->bytes, .step_bytes = r->step_bytes};
+  }
+  tc_status st = tc_control_of(&facts, result, plan, out);
+  tc_free(result);
+  return st;
+}
+
 static tc_status load_plans(tc_program_file *p) {
   const tc_tcx_image *x = p->x;
   p->plan = tc_calloc(x->n_combinations, sizeof *p->plan);
+  p->body = tc_calloc(x->n_bodies + 1, sizeof *p->body);
   p->kernel = tc_calloc(x->n_kernels + 1, sizeof(tc_kernel *));
-  if (!p->plan || !p->kernel) return no_room();
+  if (!p->plan || !p->body || !p->kernel) return no_room();
   for (uint32_t c = 0; c < x->n_combinations; c++) {
     tc_loaded_plan *l = &p->plan[c];
     l->file = &x->plans[c * x->n_targets + p->target];
@@ -308,16 +381,24 @@ static tc_status load_plans(tc_program_file *p) {
 
 // ---- the whole ----
 
+static void destroy_plans(tc_loaded_plan *list, uint32_t n) {
+  for (uint32_t i = 0; list && i < n; i++) {
+    tc_loaded_plan *l = &list[i];
+    if (l->plan.program) tc_program_destroy(l->plan.program);
+    void *const owned[] = {l->plan.dev, l->plan.out,  l->held,    l->call,
+                           l->arg,      l->body.word, l->body.at, l->body.counter};
+    for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++) tc_free(owned[k]);
+  }
+}
+
 static void destroy(tc_program_file *p) {
   const tc_tcx_image *x = p->x;
-  for (uint32_t c = 0; x && p->plan && c < x->n_combinations; c++) {
-    tc_loaded_plan *l = &p->plan[c];
-    if (l->plan.program) tc_program_destroy(l->plan.program);
-    tc_free(l->plan.dev), tc_free(l->plan.out), tc_free(l->held), tc_free(l->call), tc_free(l->arg);
-  }
+  if (x) destroy_plans(p->plan, x->n_combinations);
+  // Control flow in a body retains bodies before it.
+  for (uint32_t i = x && p->body ? x->n_bodies : 0; i-- > 0;) destroy_plans(&p->body[i], 1);
   for (uint32_t i = 0; x && p->kernel && i < x->n_kernels; i++) tc_kernel_release(p->kernel[i]);
   for (uint32_t i = 0; x && p->weight_buf && i < x->n_weights; i++) tc_buffer_release(p->weight_buf[i]);
-  void *const owned[] = {p->plan, p->kernel, p->weight_buf, p->input, p->output, p->weight};
+  void *const owned[] = {p->plan, p->body, p->kernel, p->weight_buf, p->input, p->output, p->weight};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_tcx_release(p->x);
   tc_free(p);

@@ -9,6 +9,7 @@
 
 #include <tc/program.h>
 
+#include "lazy/trace/body.h"
 #include "lazy/trace/plan.h"
 #include "lazy/trace/run.h"
 #include "lowering/export/image.h"
@@ -22,6 +23,7 @@ typedef struct tc_loaded_plan {
   tc_call *call;  // per step
   uint64_t *arg;
   const int64_t *dim;  // extents of inputs, then of outputs
+  tc_body body;  // of a body: what control flow reads of one
   _Atomic bool divided;  // release: by who divided the steps, under a lock; acquire: by runs
 } tc_loaded_plan;
 
@@ -33,7 +35,8 @@ struct tc_program_file {
   tc_buffer **weight_buf;  // per weight, stored constants too
   struct tc_kernel **kernel;  // per kernel of the file; NULL: not of this target
   tc_loaded_plan *plan;  // per combination
+  tc_loaded_plan *body;  // per body; those of other targets are zeros
 };
 
-// Divides the steps for this process's team, once.
-tc_status tc_loaded_plan_divide(tc_loaded_plan *l);
+// Divides the steps for this process's team, once, and those of all bodies.
+tc_status tc_loaded_plan_divide(const tc_program_file *p, tc_loaded_plan *l);

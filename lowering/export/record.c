@@ -9,12 +9,15 @@
 #include "lazy/record/value.h"
 #include "lazy/sync/plan_build.h"
 #include "lazy/sync/publish.h"
+#include "lazy/trace/body.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/sync_watch.h"
 
 #define OP "export"
+// Of a random counter's word; the stream's number is above.
+#define TC_COUNTER_MASK ((UINT64_C(1) << 40) - 1)
 
 // One recording at work.
 typedef struct recorder {
@@ -121,13 +124,20 @@ static tc_status describe_results(const recorder *r, const tc_node *asked, tc_re
 static tc_status describe_args(const recorder *r, const tc_trace *t, tc_recorded *out) {
   const tc_plan *p = out->plan;
   out->arg = tc_malloc((p->n_arg + 1) * sizeof *out->arg);
-  out->draw = tc_malloc((p->n_node + 1) * sizeof *out->draw);
+  out->draw = tc_malloc((p->n_arg + 1) * sizeof *out->draw);
   out->call = tc_malloc((p->n_node + 1) * sizeof *out->call);
   if (!out->arg || !out->draw || !out->call) return no_room(r);
   if (p->n_arg) memcpy(out->arg, t->arg, p->n_arg * sizeof *out->arg);
   if (p->n_node) memcpy(out->call, t->call, p->n_node * sizeof *out->call);
-  for (uint32_t n = 0; n < p->n_node; n++)
-    if (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, n))) == TC_KIND_RNG) out->draw[out->n_draw++] = p->arg_at[n];
+  bool same = t->seed == r->seed && t->stream == r->stream && t->counter >= r->counter;  // fn called no tc_seed
+  out->n_draw = same ? t->counter - r->counter : 0;
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    uint32_t at[TC_MAX_ARGS], n_at = tc_rec_counters(tc_plan_rec(p, n), at);
+    for (uint32_t i = 0; i < n_at && same; i++) {
+      uint32_t arg = p->arg_at[n] + at[i];
+      out->draw[out->n_draw_args++] = (tc_recorded_draw){arg, (t->arg[arg] - r->counter) & TC_COUNTER_MASK};
+    }
+  }
   return TC_OK;
 }
 

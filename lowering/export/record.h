@@ -25,13 +25,20 @@ typedef struct tc_recorded_result {
   tc_dims shape;
 } tc_recorded_result;
 
+// A random counter among the args, whose seed stands before it.
+typedef struct tc_recorded_draw {
+  uint32_t arg;
+  uint64_t more;  // than the thread's counter when the function began
+} tc_recorded_draw;
+
 typedef struct tc_recorded {
   tc_plan *plan;
   tc_recorded_leaf *leaf;  // per leaf of the plan
   tc_recorded_result *result;  // per output of the function
   uint64_t *arg;
-  uint32_t *draw;  // per random op: the first of its args
-  uint32_t n_draw;
+  tc_recorded_draw *draw;  // per random counter
+  uint32_t n_draw_args;
+  uint64_t n_draw;  // counters that the function took of its thread
   tc_call *call;  // per node
 } tc_recorded;
 

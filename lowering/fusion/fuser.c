@@ -14,7 +14,9 @@
 bool tc_fuser_is_extern(const tc_fuser *w, const tc_gnode *x) {
   if (tc_graph_is_zeros(x)) return true;
   if (x->op == TC_OP_CAT && x->n_in > (w->small ? SMALL_JOINED : MAX_JOINED)) return true;
-  if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_op_is_alias(x->op);
+  tc_device_kind kind = tc_device_kind_of(x->dev);
+  if (kind == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_op_is_alias(x->op);
+  if (kind == TC_DEVICE_LOADED) return x->op != TC_OP_LEAF && (!tc_op_is_alias(x->op) || x->out != TC_LEAF_NONE);
   if (tc_op_lowering_of(x->op) == TC_LOWER_EXTERN || x->is_slice_update) return true;
   if (x->op == TC_OP_WRITE_SLICE)
     for (int i = 0; i < x->n_attr; i++)

@@ -105,7 +105,8 @@ static uint32_t matmul_of(const edge *e, uint32_t n, int depth) {
   if (x->op != TC_OP_RESHAPE) return TC_GNODE_NONE;
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
-  bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
+  bool fits = x->op == TC_OP_MATMUL && tc_device_generates(x->dev) && e->n_uses[n] == 1 && x->shape->d.rank == 2 &&
+              x->shape->d.dim[1] == o;
   fits = fits &&
          (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_by_columns(e, x->in[0])));
   return fits ? n : TC_GNODE_NONE;

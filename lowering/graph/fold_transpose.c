@@ -14,7 +14,8 @@
 static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
   const tc_gnode *x = &g->node[n];
   uint32_t m = x->in[0];
-  if (g->node[m].op != TC_OP_MATMUL || g->node[m].out != TC_LEAF_NONE || n_uses[m] != 1) return true;
+  if (g->node[m].dev != x->dev || g->node[m].op != TC_OP_MATMUL || g->node[m].out != TC_LEAF_NONE || n_uses[m] != 1)
+    return true;
   int rank = x->shape->d.rank;
   uint64_t swap = tc_permute_transpose(rank);
   if (x->attr[0] != swap) return true;
@@ -47,8 +48,8 @@ static bool fold_into_matmuls(tc_graph *g) {
 static bool fold_into_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
   const uint64_t order = 0x03010200;  // swaps heads and rows, and back
-  if (tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE ||
-      y->n_attr > 3 || x->attr[0] != order)
+  if (y->dev != x->dev || tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE ||
+      y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
     return true;
   uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);
   if (!attr) return false;

@@ -6,6 +6,7 @@
 // Threads: thread-compatible. Owner: the arena has all of it but library calls (tc_graph_fini).
 #pragma once
 
+#include "device/loaded_backend.h"
 #include "lazy/trace/plan.h"
 #include "lowering/target/target.h"
 #include "runtime/arena.h"
@@ -102,6 +103,15 @@ bool tc_graph_is_view(tc_op op);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
+
+// ---- nodes on a loaded back end's device (partition.c) ----
+
+#define TC_BACKEND_MOST_IN 64  // operands of an op that a back end is asked about
+// Describes node n for a back end, its operands in `in`, which has room for them. Pointers are the
+// graph's.
+void tc_graph_describe_op(const tc_graph *g, uint32_t n, tc_backend_op *out, tc_backend_tensor *in);
+// Whether the device runs node n.
+bool tc_graph_takes(const tc_graph *g, tc_loaded *device, uint32_t n);
 
 // ---- what passes ask of each other ----
 

@@ -52,12 +52,25 @@ tc_status tc_control_create(const tc_graph *g, uint32_t n, tc_control **out) {
   return TC_OK;
 }
 
+tc_status tc_control_of(const tc_control_facts *facts, const tc_control_result *result, tc_plan *const *plan,
+                        tc_control **out) {
+  tc_control *c = *out = tc_calloc(1, sizeof *c);
+  if (!c) return TC_FAIL(TC_ERR_MEMORY, "no room for control flow");
+  c->facts = *facts, c->n_result = tc_control_n_results(facts);
+  c->result = c->n_result <= MOST_RESULTS ? tc_malloc((c->n_result + 1) * sizeof *c->result) : NULL;
+  if (!c->result) return tc_control_destroy(c), *out = NULL, TC_FAIL(TC_ERR_MEMORY, "no room for results");
+  memcpy(c->result, result, c->n_result * sizeof *result);
+  for (uint32_t i = 0; i < facts->n_body; i++) c->plan[i] = tc_plan_retain(plan[i]);
+  return TC_OK;
+}
+
 // ---- one run ----
 
 typedef struct control_run {
   const tc_control *c;
   tc_launch_fn *launch;
-  tc_gpu *gpu;  // NULL: memory is the host's
+  tc_gpu *gpu;  // the GPU that has the memory. NULL: another device
+  tc_loaded *loaded;  // the loaded back end's device that has it. NULL: another
   const void *in[TC_REF_MAX_IN];  // the bodies' inputs; carries and slices change from step to step
   void *out[MOST_RESULTS];  // the body's results of this step
   uint64_t arg[TC_MAX_ARGS];  // of all bodies
@@ -66,9 +79,14 @@ typedef struct control_run {
   tc_buffer *memory;  // of the temporaries
 } control_run;
 
+static bool is_away(const control_run *x) {
+  return x->gpu || x->loaded;
+}
+
 static tc_status copy_bytes(const control_run *x, void *to, const void *from, uint64_t bytes) {
   if (bytes == 0 || to == from) return TC_OK;
   if (x->gpu) return tc_gpu_copy(x->gpu, to, from, bytes);
+  if (x->loaded) return tc_loaded_copy(x->loaded, to, from, bytes);
   memcpy(to, from, bytes);
   return TC_OK;
 }
@@ -128,6 +146,8 @@ static tc_status read_bool(const control_run *x, const void *at, bool *out) {
   uint8_t byte = 0;
   if (x->gpu)
     TC_TRY(tc_gpu_read(x->gpu, &byte, at, 1));
+  else if (x->loaded)
+    TC_TRY(tc_loaded_read(x->loaded, &byte, at, 1));
   else
     byte = *(const uint8_t *)at;
   *out = byte;
@@ -180,7 +200,7 @@ static uint64_t scan_temporaries(const control_run *x) {
   for (uint32_t i = 0; i < c->facts.n_carry; i++) bytes += 2 * padded(c->result[i].step_bytes);
   for (uint32_t i = c->facts.n_carry; i < c->facts.n_carry + c->facts.n_stacked; i++)
     bytes += padded(c->result[i].step_bytes);
-  for (uint32_t i = 0; i < c->facts.n_scanned && x->gpu; i++)
+  for (uint32_t i = 0; i < c->facts.n_scanned && is_away(x); i++)
     bytes += padded(input_bytes(c->facts.body[0], c->facts.n_carry + i));
   return bytes;
 }
@@ -192,7 +212,7 @@ static void place_scan(control_run *x, scan_places *p) {
     for (int k = 0; k < (i < n_carry ? 2 : 1); k++) p->pair[i][k] = take_part(x, c->result[i].step_bytes);
   for (uint32_t i = n_carry; i < n_carry + c->facts.n_scanned; i++) {
     p->slices[i] = x->in[i];
-    if (x->gpu) p->staged[i] = take_part(x, input_bytes(c->facts.body[0], i));
+    if (is_away(x)) p->staged[i] = take_part(x, input_bytes(c->facts.body[0], i));
   }
 }
 
@@ -214,7 +234,7 @@ static tc_status bind_step(control_run *x, const scan_places *p, int64_t at, int
   for (uint32_t i = n_carry; i < n_carry + c->facts.n_scanned; i++) {
     uint64_t bytes = input_bytes(c->facts.body[0], i);
     x->in[i] = p->slices[i] + (uint64_t)at * bytes;
-    if (!x->gpu || is_aligned(x, x->in[i])) continue;
+    if (!is_away(x) || is_aligned(x, x->in[i])) continue;
     TC_TRY(copy_bytes(x, p->staged[i], x->in[i], bytes));
     x->in[i] = p->staged[i];
   }
@@ -282,6 +302,7 @@ tc_status tc_control_run(const tc_execution *r, const tc_step *s) {
   const uint32_t *binding = r->p->binding + s->first_binding;
   tc_device d = (tc_device)r->p->graph.plan->dev[0];
   control_run x = {.c = c, .launch = r->launch, .gpu = r->p->graph.target.gpu};
+  if (tc_device_kind_of(d) == TC_DEVICE_LOADED) TC_TRY(tc_loaded_get(d, &x.loaded));
   x.value = tc_storage_pointer(r->p, &r->at, binding[s->n_binding - 1]);
   const char *first = tc_storage_pointer(r->p, &r->at, binding[0]);
   if (c->is_element) return copy_bytes(&x, x.value, first + c->first, c->bytes);

@@ -14,12 +14,18 @@
 // Threads: immutable once made; many threads may run one. Owner: the step.
 #pragma once
 
+#include "lazy/trace/body.h"
 #include "lowering/program/execute.h"
 
 typedef struct tc_control tc_control;
 
 // Lowers the bodies of node n, or finds their plans.
 tc_status tc_control_create(const tc_graph *g, uint32_t n, tc_control **out);
+// The same of bodies that are lowered already (lowering/export): plan has one for each, and retains
+// it, facts and result what tc_control_facts_of and tc_control_layout would give. facts' bodies
+// outlive it.
+tc_status tc_control_of(const tc_control_facts *facts, const tc_control_result *result, tc_plan *const *plan,
+                        tc_control **out);
 void tc_control_destroy(tc_control *c);  // NULL is fine
 // Runs the step. A failure was reported, with the call inside the body.
 tc_status tc_control_run(const tc_execution *r, const tc_step *s);

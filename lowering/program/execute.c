@@ -237,6 +237,34 @@ tc_status tc_execution_run(tc_execution *r) {
   return run_stages(r, first, p->n_stage);
 }
 
+typedef struct one_step {
+  const tc_execution *r;
+  const tc_step *s;
+  bool whole;  // true: as one task
+} one_step;
+
+static void run_share(void *arg, int stage, int64_t index, tc_worker *w) {
+  const one_step *x = arg;
+  (void)stage;
+  w->math = tc_kir_math_table();
+  if (x->whole)
+    run_step(x->r, x->s, 0, x->s->extent, w);
+  else
+    run_step(x->r, x->s, tc_step_task_begin(x->s, index), tc_step_task_begin(x->s, index + 1), w);
+}
+
+tc_status tc_execution_run_step(tc_execution *r, const tc_step *s) {
+  one_step x = {r, s, r->p->stage_tasks[s->stage] == 1};
+  int64_t n_tasks = x.whole ? 1 : tc_step_tasks(s);
+  tc_job job = {.task = run_share,
+                .arg = &x,
+                .n_stages = 1,
+                .n_tasks = &n_tasks,
+                .scratch_bytes = r->p->scratch_bytes,
+                .spread = true};
+  return (tc_status)tc_team_run(&job);
+}
+
 void tc_execution_fill_nums(const tc_program *p, const uint64_t *arg, uint64_t *num) {
   for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
 }

@@ -36,6 +36,8 @@ typedef struct tc_execution {
 void tc_execution_fill_nums(const tc_program *p, const uint64_t *arg, uint64_t *num);
 // Runs the steps. On failure the fault names the step.
 tc_status tc_execution_run(tc_execution *r);
+// Runs one step, whatever its stage. pre: the program is not a GPU's.
+tc_status tc_execution_run_step(tc_execution *r, const tc_step *s);
 // Reports the error of the failed step. Of several bad indices it names the first, whichever thread
 // met it. It names the user's call if known, else the op.
 void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_call *call);

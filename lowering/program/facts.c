@@ -85,8 +85,9 @@ static uint64_t row_bytes(const tc_graph *g, const tc_step *s) {
 static void describe_kernel(const tc_builder *b, const tc_step *s, const tc_step *named, const uint32_t *origin,
                             tc_kernel_facts *k) {
   static const char *const kinds[] = {
-      [TC_STEP_KERNEL] = "generated", [TC_STEP_CALL] = "library",    [TC_STEP_ROW] = "reference",
-      [TC_STEP_ZERO] = "zero",        [TC_STEP_CONTROL] = "control", [TC_STEP_CHECK] = "check"};
+      [TC_STEP_KERNEL] = "generated", [TC_STEP_CALL] = "library", [TC_STEP_ROW] = "reference",
+      [TC_STEP_LOADED] = "back end",  [TC_STEP_ZERO] = "zero",    [TC_STEP_CONTROL] = "control",
+      [TC_STEP_CHECK] = "check"};
   const tc_graph *g = &b->p->graph;
   uint32_t fusion = s->kind == TC_STEP_CHECK ? TC_FUSION_NONE : b->gr.of[s->node];
   const char *name = named && named->kernel ? named->kernel->name : tc_op_names[g->node[s->node].op];

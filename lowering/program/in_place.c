@@ -99,6 +99,8 @@ static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf,
 
 bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   users u;
+  // a loaded back end may fail at any step
+  if (plan->n_node > 0 && tc_device_kind_of((tc_device)plan->dev[0]) == TC_DEVICE_LOADED) return true;
   bool hazard = tc_planted("hazard"), ok = users_init(&u, p, plan), *taken = tc_arena_alloc(&u.arena, plan->n_leaf + 1);
   ok = ok && taken;
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {

@@ -4,6 +4,7 @@
 #include "lowering/program/program.h"
 
 #include "lowering/program/gpu/launches.h"
+#include "lowering/program/loaded.h"
 #include "runtime/arena.h"
 
 void tc_steps_drop_pending(tc_step *s) {
@@ -36,13 +37,15 @@ size_t tc_program_bytes(const void *program) {
          p->cap_allocation * sizeof *p->allocation + p->cap_cached * sizeof *p->cached_bytes +
          (p->n_stage + 2) * sizeof *p->stage_first + (p->n_stage + 1) * sizeof *p->stage_tasks +
          p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr +
-         (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) + (p->prepare ? tc_program_bytes(p->prepare) : 0);
+         (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) + (p->loaded ? tc_loaded_steps_bytes(p->loaded) : 0) +
+         (p->prepare ? tc_program_bytes(p->prepare) : 0);
 }
 
 void tc_program_destroy(void *program) {
   tc_program *p = program;
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
+  tc_loaded_steps_destroy(p->loaded);
   tc_facts_destroy(atomic_load_explicit(&p->facts, memory_order_relaxed));
   drop_steps(p);
   tc_graph_fini(&p->graph);

@@ -27,6 +27,7 @@ typedef enum tc_step_kind {
   TC_STEP_ZERO,  // zeros written over a whole tensor
   TC_STEP_CONTROL,  // control flow, or a copy of one of its results on a GPU; not the team's (control.h)
   TC_STEP_CHECK,  // a check that the indices of operand 0 lie within the extent in num
+  TC_STEP_LOADED,  // an op of a loaded back end, or a copy within its device (loaded.h)
 } tc_step_kind;
 
 // A kernel to be compiled.
@@ -48,26 +49,27 @@ typedef struct tc_step {
   tc_kernel *kernel;  // KERNEL: retained; NULL until it is compiled
   tc_pending_kernel *pending;  // KERNEL: owned unless shares_pending; NULL once it is compiled
   bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.c)
-  tc_op op;  // ROW
+  tc_op op;  // ROW, LOADED
   tc_gpu_call *call;  // CALL: retained
   struct tc_control *control;  // CONTROL: owned; NULL until its bodies are compiled
   union {
     uint64_t offset[3];  // CALL: offset of each operand in its storage, in bytes
     struct {
-      // ROW, ZERO of a finished program: first of its entries in row_value and row_attr
+      // ROW, ZERO of a finished program: first of its entries in row_value and row_attr. LOADED:
+      // value is its number among such steps
       uint32_t value, attr;
     } row;
   };
-  // range of the program's storage numbers; ROW, CALL, CONTROL: operands, then the result; ZERO:
-  // the result
+  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result; ZERO: the
+  // result
   uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
   int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  // ROW, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node it
-  // is for
+  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node that
+  // it is for
   uint32_t node;
   double work;  // estimated nanoseconds on one thread
   bool is_matmul;
@@ -145,6 +147,7 @@ struct tc_program {
   _Atomic uint64_t refused;
   _Atomic(tc_plan_facts *) facts;  // for a profile. NULL: nobody asked for them
   struct tc_gpu_launches *gpu;  // its launches on a GPU; NULL: it runs on the CPU
+  struct tc_loaded_steps *loaded;  // its steps on a loaded back end's device; NULL: it is no such plan
   tc_row_value *row_value;  // per ROW and ZERO: the result's entry, then the operands'
   uint64_t *row_attr;
   uint32_t n_row_value, n_row_attr;

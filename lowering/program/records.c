@@ -15,7 +15,8 @@ bool tc_records_init(tc_records *r, const tc_plan *plan, void *const *leaf, cons
                     .n_readers = tc_calloc(n, sizeof *r->n_readers)};
   tc_device d = plan->n_node ? (tc_device)plan->dev[0] : TC_DEVICE_CPU;
   if (!r->value || !r->seen || !r->n_readers) return false;
-  if (tc_device_memory(d) != TC_DEVICE_CPU && tc_gpu_get(d, &r->gpu) != TC_OK) return false;
+  if (tc_device_kind_of(d) == TC_DEVICE_GPU && tc_gpu_get(d, &r->gpu) != TC_OK) return false;
+  if (tc_device_kind_of(d) == TC_DEVICE_LOADED && tc_loaded_get(d, &r->loaded) != TC_OK) return false;
   for (uint32_t i = plan->n_node; i-- > 0;) {
     const tc_rec *x = tc_plan_rec(plan, i);
     if (plan->out_of[i] != TC_LEAF_NONE) r->n_readers[i]++;
@@ -43,9 +44,10 @@ void *tc_records_at(const tc_records *r, uint32_t node) {
 
 const void *tc_records_copy(const tc_records *r, const void *at, size_t bytes, tc_buffer **out) {
   *out = NULL;
-  if (!r->gpu) return at;
+  if (!r->gpu && !r->loaded) return at;
   if (tc_buffer_create(bytes, out) != TC_OK) return NULL;
-  if (tc_gpu_read(r->gpu, (*out)->ptr, at, bytes) == TC_OK) return (*out)->ptr;
+  void *to = (*out)->ptr;
+  if ((r->gpu ? tc_gpu_read(r->gpu, to, at, bytes) : tc_loaded_read(r->loaded, to, at, bytes)) == TC_OK) return to;
   tc_buffer_release(*out);
   *out = NULL;
   return NULL;
@@ -53,7 +55,7 @@ const void *tc_records_copy(const tc_records *r, const void *at, size_t bytes, t
 
 void *tc_records_look(tc_records *r, uint32_t node) {
   void *at = tc_records_at(r, node);
-  if (!r->gpu) return at;
+  if (!r->gpu && !r->loaded) return at;
   if (!r->seen[node] && !tc_records_copy(r, at, tc_record_bytes(r->plan, node), &r->seen[node])) return NULL;
   return r->seen[node]->ptr;
 }

@@ -5,13 +5,15 @@
 #pragma once
 
 #include "device/gpu.h"
+#include "device/loaded_backend.h"
 #include "lazy/lowering.h"
 
 typedef struct tc_records {
   const tc_plan *plan;
   void *const *leaf;  // addresses of the plan's leaves, on its device
   const uint64_t *arg;
-  tc_gpu *gpu;  // the GPU that holds values and leaves; NULL: the host
+  tc_gpu *gpu;  // the GPU that holds values and leaves; NULL: another device
+  tc_loaded *loaded;  // the loaded back end's device that holds them; NULL: another
   tc_buffer **value;  // per node: its record's value; NULL for leaves, and after its last reader
   // per node, leaves too: a host copy of a GPU's value; NULL until used, and after its last reader
   tc_buffer **seen;

@@ -12,6 +12,7 @@
 #include "lowering/program/constant_cache.h"
 #include "lowering/program/execute.h"
 #include "lowering/program/gpu/launches.h"
+#include "lowering/program/loaded.h"
 #include "lowering/program/program.h"
 #include "lowering/program/stages.h"
 #include "runtime/fork.h"
@@ -202,16 +203,17 @@ typedef struct launch {
   uint64_t fixed[512];
 } launch;
 
-// Allocates a run's arena and its lists. On the CPU the lists lie behind the arena; on a GPU they
-// are in host memory of their own (*beside).
+// Allocates a run's arena and its lists. On the CPU the lists lie behind the arena. For a device
+// with memory of its own they are in the host's (*beside).
 static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
   const tc_program *p = plan->program;
-  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
-  TC_TRY(!bytes   ? TC_OK
-         : p->gpu ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena)
-                  : tc_buffer_create(tc_buffer_fit(bytes), arena));
+  bool away = p->gpu || p->loaded;
+  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : away ? 0 : lists);
+  TC_TRY(!bytes ? TC_OK
+         : away ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena)
+                : tc_buffer_create(tc_buffer_fit(bytes), arena));
   tc_buffer_tell(*arena, TC_HOLDS_ARENA, (tc_call){NULL, 0});
-  if (!p->gpu) return TC_OK;
+  if (!away) return TC_OK;
   tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
   if (st != TC_OK) tc_buffer_release(*arena);
   return st;
@@ -237,7 +239,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   if (lists <= sizeof l.fixed) lists = 0;
   TC_TRY(take_memory(plan, lists, &arena, &beside));
   // aligned: arena_bytes is a multiple of 64
-  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);
+  if (lists) num = beside ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);
   void **storage = (void **)(num + p->n_num);
   tc_buffer **cached = (tc_buffer **)(storage + n_storage);
   tc_execution_fill_nums(p, arg, num);
@@ -256,7 +258,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                      ? prepare_constants(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared)
                      : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program), l.r.times = prepared->times;
-  if (st == TC_OK) st = tc_execution_run(&l.r);
+  if (st == TC_OK) st = p->loaded ? tc_loaded_steps_run(&l.r, plan, call, prepared) : tc_execution_run(&l.r);
   tc_tier_up_look();
   if (st == TC_OK && p->gpu && prepared) {
     tc_gpu_how how = tc_gpu_launches_how(p->gpu);

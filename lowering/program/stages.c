@@ -92,7 +92,7 @@ uint32_t tc_stages_count_kernels(const tc_program *p, const uint64_t *skip) {
   met m = {tc_calloc(size, sizeof *m.at), size - 1};  // without memory each step counts as a kernel
   for (uint32_t w = 0; w < p->n_stage; w++)
     for (uint32_t i = p->stage_first[w]; i < p->stage_first[w + 1]; i++) {
-      n += p->step[i].call != NULL;
+      n += p->step[i].call != NULL || p->step[i].kind == TC_STEP_LOADED;
       n += p->step[i].kernel && !(skip && skip[i]) && is_first(&m, p->step[i].kernel, w);
     }
   tc_free(m.at);

@@ -92,11 +92,19 @@ static bool is_shared(const tc_gnode *x) {
   return tc_device_generates(x->dev) && tc_step_splits(x->op, x->shape->count);
 }
 
-// A device without generated code runs control flow, too; results are copied by rows, but on a GPU.
-static tc_step_kind kind_of_row(const tc_builder *b, const tc_gnode *x) {
+// A device without generated code runs control flow, too. Results are copied by rows, but on a
+// device with memory of its own. A node that a pass added to those of a loaded back end may be one
+// that it does not take.
+static tc_step_kind kind_of_row(const tc_builder *b, uint32_t n) {
+  const tc_graph *g = &b->p->graph;
+  const tc_gnode *x = &g->node[n];
+  bool loaded = tc_device_kind_of(x->dev) == TC_DEVICE_LOADED;
+  tc_loaded *device;
   if (tc_graph_is_zeros(x)) return TC_STEP_ZERO;
-  bool copies = x->op == TC_OP_TUPLE_ELEMENT && tc_target_is_gpu(&b->p->graph.target);
-  return x->op == TC_OP_CONTROL || copies ? TC_STEP_CONTROL : TC_STEP_ROW;
+  if (x->op == TC_OP_CONTROL) return TC_STEP_CONTROL;
+  if (x->op == TC_OP_TUPLE_ELEMENT) return loaded || tc_target_is_gpu(&g->target) ? TC_STEP_CONTROL : TC_STEP_ROW;
+  bool taken = loaded && tc_loaded_get(x->dev, &device) == TC_OK && tc_graph_takes(g, device, n);
+  return taken ? TC_STEP_LOADED : TC_STEP_ROW;
 }
 
 static bool add_row(tc_builder *b, uint32_t n) {
@@ -104,7 +112,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->stage = 0;
   for (int i = 0; i < x->n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, x->in[i]));
-  tc_step *s = add_step(b, p, kind_of_row(b, x));
+  tc_step *s = add_step(b, p, kind_of_row(b, n));
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->same = tc_graph_slice_update_of(x->op) >= 0;  // the old value may be in place already

@@ -8,6 +8,7 @@
 
 #include <tc/compile.h>
 
+#include "runtime/arena.h"
 #include "runtime/options.h"
 #include "tests/expect.h"
 
@@ -426,6 +427,41 @@ static void check_rows(void) {
   for (int i = 0; i < 64; i++) EXPECT(fabsf(want[i] - got[i]) < 1e-6f, "%g %g", (double)want[i], (double)got[i]);
 }
 
+// ---- allocations that fail ----
+
+// With the n-th allocation failing, a region begins or it does not; a value in it is right or an
+// error; and afterwards everything is as it was.
+static void fail_each(void) {
+  static counted c;
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32);
+  const tc_options *outside = tc_options_get();
+  bool reached = true;
+  for (int n = 1; reached; n++) {
+    char options[64];
+    float got[4] = {0};
+    tc_scope inner = tc_scope_begin();
+    snprintf(options, sizeof options, "strict=1,max_nodes=%d", 1000 + n);  // a set that is new
+    tc_tensor pending = tc_neg(x);
+    tc_alloc_fail_at(n, 0);
+    tc_status st = tc_region_begin(&(tc_region_options){.options = options, .backend_fn = show, .backend_user = &c});
+    tc_status read = tc_to_host(tc_add(x, 5 + n), got, sizeof got);
+    tc_region_end();
+    reached = tc_alloc_fail_at(0, 0) >= n;
+    tc_clear_error();
+    EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "%d", (int)st);
+    EXPECT(read == TC_OK || read == TC_ERR_MEMORY || st != TC_OK, "%d", (int)read);
+    if (read == TC_OK) EXPECT(got[3] == (st == TC_OK ? 8 : 4) + 5.0f + (float)n, "%g", (double)got[3]);
+    EXPECT(tc_options_get() == outside, "the options outside");
+    st = tc_to_host(pending, got, sizeof got);
+    EXPECT(st == TC_OK ? got[3] == -4 : st == TC_ERR_MEMORY, "%d: %g", (int)st, (double)got[3]);
+    tc_clear_error();
+    tc_scope_end(inner);
+  }
+  tc_scope_end(s);
+  EXPECT_OK(tc_reset());
+}
+
 // ---- the process ----
 
 static int with_environment(void) {
@@ -461,6 +497,7 @@ int main(int argc, char **argv) {
   check_pins();
   check_backend();
   check_rows();
+  fail_each();
   pid_t child = fork();
   if (child == 0) {
     setenv("TC_DISABLE", "1", 1);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <tc/dlpack.h>
-#include <tc/nn.h>
+#include <tc/train.h>
 #include <unistd.h>
 
 #include "lowering/codegen/llvm/codegen.h"
@@ -110,6 +110,30 @@ static tc_status use_files(const mlp *m, tc_nn_params *p, const char *path, tc_t
   return tc_checkpoint_load(path, 2, names, m->params, m->opt, NULL);
 }
 
+// And for what a training goes on with.
+static tc_status use_training(tc_nn_params *p, const char *path) {
+  tc_status st = TC_ERR_MEMORY;
+  tc_optimizer *opt = tc_nadam(tc_nn_tensors(p), tc_nn_count(p), (tc_nadam_options){0});
+  tc_schedule *first = opt ? tc_step_lr(opt, 2, 0.5) : NULL,
+              *then = first ? tc_multi_step_lr(opt, (int64_t[]){2, 3}, 2, 0.5) : NULL;
+  tc_schedule *whole = then ? tc_sequential_lr(opt, 2, (tc_schedule *[]){first, then}, (int64_t[]){1}) : NULL;
+  tc_ema *ema = whole ? tc_ema_create(p, (tc_ema_options){0}) : NULL;
+  if (!then) tc_schedule_destroy(first);
+  if (ema) {
+    tc_training all = {p, 1, &opt, 1, &whole, 1, &ema};
+    st = tc_ema_update(ema);
+    if (st == TC_OK) st = tc_schedule_step(whole);
+    if (st == TC_OK && HAVE_FILES) st = tc_training_save(path, &all, 1);
+    if (st == TC_OK && HAVE_FILES) st = tc_training_load(path, &all, NULL);
+  } else {
+    st = tc_last_error()->status;
+  }
+  tc_ema_destroy(ema);
+  tc_schedule_destroy(whole);
+  tc_optimizer_destroy(opt);
+  return st;
+}
+
 static tc_status use_named(const mlp *m, float *out) {
   char path[80];
   snprintf(path, sizeof path, "%s/tc_alloc_fail.%ld.file", directory(), (long)getpid());
@@ -118,6 +142,7 @@ static tc_status use_named(const mlp *m, float *out) {
   tc_scope s = tc_scope_begin();
   tc_tensor lent, read = tc_scalar(0);
   tc_status st = use_modules(m, p, &lent);
+  if (st == TC_OK) st = use_training(p, path);
   if (st == TC_OK && HAVE_FILES) st = use_files(m, p, path, &read);
   float v = 0;
   if (st == TC_OK) st = tc_item_f32(tc_add(tc_sum(lent, TC_ALL, false), tc_sum(read, TC_ALL, false)), &v);

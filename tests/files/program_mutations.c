@@ -3,6 +3,7 @@
 // sanitizer sees fails the test. Loaded programs are not run: their code may be what was changed.
 // With a number: so many mutations, in the place of a few thousand.
 #include <stdlib.h>
+#include <tc/control.h>
 #include <tc/program.h>
 
 #include "lowering/export/format.h"
@@ -19,12 +20,19 @@ static uint64_t draw(uint64_t below) {
 
 static tc_tensor w, table;
 
+static tc_status body(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = out[1] = tc_tanh(tc_add(in[0], tc_mul(in[1], tc_rand(TC_SHAPE(4), TC_F32))));
+  return TC_OK;
+}
+
 static tc_status fn(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   (void)user, (void)n_in, (void)n_out;
   tc_tensor rows = tc_embedding(table, in[1]);
   out[0] = tc_matmul(tc_relu(tc_add(in[0], rows)), w);
   out[1] = tc_cumsum(tc_add(out[0], tc_rand(tc_shape(out[0]), TC_F32)), 1);
-  return TC_OK;
+  tc_tensor carry = tc_zeros(TC_SHAPE(4), TC_F32);
+  return tc_scan(body, NULL, &carry, 1, out, 1, out + 2, 1, NULL);
 }
 
 static void seal(char *at, size_t bytes) {
@@ -85,7 +93,7 @@ int main(int argc, char **argv) {
                                 {"i", tc_zeros(TC_SHAPE(3), TC_I64), {"rows"}}};
   tc_status st = tc_export(
       fn, NULL, 2, in,
-      &(tc_export_options){.n_outputs = 2, .n_sizes = 1, .sizes = &size, .targets = "native", .keep_ir = true}, path);
+      &(tc_export_options){.n_outputs = 4, .n_sizes = 1, .sizes = &size, .targets = "native", .keep_ir = true}, path);
   if (st == TC_ERR_STATE) return printf("%s\n", tc_last_error()->message), 77;  // no compiler
   EXPECT_OK(st);
   file_bytes f = file_read(path);

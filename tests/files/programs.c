@@ -4,6 +4,7 @@
 // With arguments it is such a process: run FILE OUTPUT, share FILE, or refused FILE.
 #include <pthread.h>
 #include <sys/wait.h>
+#include <tc/control.h>
 #include <tc/nn.h>
 #include <tc/program.h>
 
@@ -49,6 +50,52 @@ static tc_status mixture(void *user, const tc_tensor *in, int n_in, tc_tensor *o
   out[4] = out[1];
   out[5] = tc_cast(tc_cat(2, (tc_tensor[]){in[0], rows}, 0), TC_F16);
   return TC_OK;
+}
+
+static tc_status less_than_ten(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_lt(tc_sum(in[0], TC_ALL, false), 10);
+  return TC_OK;
+}
+
+static tc_status add_noise(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_add(in[0], tc_add(tc_rand(tc_shape(in[0]), TC_F32), 0.5));
+  return TC_OK;
+}
+
+static tc_status cell(void *user, const tc_tensor *in, tc_tensor *out) {
+  const mlp *m = user;
+  out[0] = out[1] = tc_tanh(tc_add(tc_matmul(in[0], tc_matmul(m->w2, tc_permute(m->w2, TC_AXES(1, 0)))), in[1]));
+  return TC_OK;
+}
+
+static tc_status twice(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  return tc_scan(cell, user, in, 1, in + 1, 1, out, 1, NULL);  // a loop in a branch
+}
+
+static tc_status never(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_neg(in[0]);
+  out[1] = tc_mul(in[1], 2);
+  return TC_OK;
+}
+
+// Loops, a loop in a branch, draws inside, and gradients through them.
+static tc_status loops(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_tensor start = tc_rand(TC_SHAPE(4), TC_F32), h = tc_param(tc_detach(in[1])), both[2], more[2];
+  tc_status st = tc_while(less_than_ten, add_noise, user, &start, 1, &out[0]);
+  if (st == TC_OK) st = tc_scan(cell, user, &h, 1, in, 1, both, 1, &(tc_scan_options){.reverse = true});
+  out[1] = both[1];
+  if (st == TC_OK) st = tc_grads_of(tc_sum(both[0], TC_ALL, false), &h, 1, &out[2], 0);
+  tc_tensor of[] = {tc_detach(h), in[0]};
+  if (st == TC_OK) st = tc_cond(tc_gt(tc_sum(in[0], TC_ALL, false), 0), twice, never, user, of, 2, more, 2);
+  out[3] = more[1];
+  out[4] = tc_add(out[0], tc_rand(TC_SHAPE(4), TC_F32));
+  tc_release(h);
+  return st;
 }
 
 // d loss / d x, by ops alone.
@@ -285,6 +332,22 @@ static void make_foreign(const char *path) {
   free(f.at);
 }
 
+static void test_control_flow(void) {
+  mlp m = make_mlp();
+  tc_tensor in[] = {tc_randn(TC_SHAPE(7, 2, 32), TC_F32), tc_randn(TC_SHAPE(2, 32), TC_F32)};
+  const tc_export_input input[] = {{"xs", in[0]}, {"h", in[1]}};
+  const char *path = files_path("loops.tcx");
+  EXPECT_OK(tc_export(loops, &m, 2, input, &(tc_export_options){.n_outputs = 5, .keep_ir = true}, path));
+  tc_program_file *p = tc_program_load(path);
+  EXPECT(p != NULL, "load");
+  if (!p) return;
+  expect_same("loops", loops, &m, p, 2, in, 5);
+  tc_tensor other[] = {tc_neg(tc_abs(in[0])), in[1]};  // the other branch
+  expect_same("loops", loops, &m, p, 2, other, 5);
+  expect_child_same("loops", path, p);
+  tc_program_close(p);
+}
+
 // Every target in the file that this processor has, and kernel IR, give this processor's bits or
 // those of the set.
 static void test_targets(void) {
@@ -459,6 +522,7 @@ int main(int argc, char **argv) {
   test_mlp();
   test_mixture();
   test_gradient();
+  test_control_flow();
   test_targets();
   test_sizes();
   test_resnet();

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <tc/control.h>
 #include <tc/nn.h>
 #include <unistd.h>
 
@@ -548,6 +549,116 @@ Test(compile, each_guard_says_what_is_and_what_was) {
   cr_expect_eq(tc_compiled_guards(c, 0, text, 5), length);
   cr_expect_eq(strlen(text), 4);
   cr_expect_eq(tc_compiled_guards(c, 9, text, sizeof text), 0);
+  tc_compiled_destroy(c);
+  tc_release(w), tc_release(w2);
+}
+
+// ---- autocast, regions, control flow ----
+
+static tc_status product(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_add(tc_matmul(in[0], *(tc_tensor *)user), 1.0);
+  return TC_OK;
+}
+
+Test(compile, autocast_and_the_options_of_regions_are_guards) {
+  log_guards();
+  tc_tensor x = matrix(1), w = tc_param(matrix(2)), out;
+  float want[16], got[16];
+  tc_compiled *c = tc_compile(product, &w, &(tc_compile_options){.name = "product"});
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  for (int i = 0; i < 2; i++) {
+    lines[0] = '\0';
+    OK(tc_autocast_begin(TC_BF16));
+    OK(product(&w, &x, 1, &out, 1));
+    cr_expect_eq(tc_dtype(out), TC_BF16);
+    read_out(tc_cast(out, TC_F32), want, 16);
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    cr_expect_eq(tc_dtype(out), TC_BF16);
+    OK(tc_autocast_end());
+    read_out(tc_cast(out, TC_F32), got, 16);
+    EXPECT_SAME(got, want, 16);
+    if (i == 0) expect_line("autocast is another than it was");
+  }
+  expect_stats(c, 2, 1, 2, 0);
+  OK(tc_region_begin(&(tc_region_options){.name = "strict", .options = "strict=1"}));
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  tc_region_end();
+  expect_line("graph 2");
+  OK(tc_compiled_call(c, &x, 1, &out, 1));
+  expect_stats(c, 3, 2, 3, 0);
+  tc_compiled_destroy(c);
+  tc_release(w);
+}
+
+Test(compile, calls_are_made_in_the_region_that_is_given) {
+  tc_tensor x = matrix(1), w = matrix(2), out;
+  float want[16], got[16];
+  const tc_region_options strict = {.name = "calls", .options = "strict=1"}, eager = {.disable = TC_ON},
+                          wrong = {.options = "strct=1"};
+  tc_compiled *c = tc_compile(product, &w, &(tc_compile_options){.region = &strict}),
+              *d = tc_compile(product, &w, &(tc_compile_options){.region = &eager}),
+              *e = tc_compile(product, &w, &(tc_compile_options){.region = &wrong});
+  OK(product(&w, &x, 1, &out, 1));
+  read_out(out, want, 16);
+  for (int i = 0; i < 3; i++) {
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(out, got, 16);
+    EXPECT_SAME(got, want, 16);
+    OK(tc_compiled_call(d, &x, 1, &out, 1));
+    read_out(out, got, 16);
+    EXPECT_SAME(got, want, 16);
+  }
+  expect_stats(c, 1, 2, 1, 0);
+  expect_stats(d, 0, 0, 0, 3);
+  EXPECT_FAILS(tc_compiled_call(e, &x, 1, &out, 1), TC_ERR_ARG, "strct");
+  cr_expect_not(tc_is_valid(out));
+  OK(tc_region_begin(&strict));  // none is open still: the next end is this one's
+  tc_region_end();
+  tc_compiled_destroy(c), tc_compiled_destroy(d), tc_compiled_destroy(e);
+}
+
+static tc_status noisy_step(void *user, const tc_tensor *in, tc_tensor *out) {
+  out[0] = tc_tanh(tc_add(tc_mul(in[0], *(tc_tensor *)user), tc_mul(tc_rand(TC_SHAPE(N), TC_F32), in[1])));
+  return TC_OK;
+}
+
+static tc_status negated(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+static tc_status doubled(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_mul(in[0], 2.0);
+  return TC_OK;
+}
+
+static tc_status loops(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  tc_tensor last, signs = tc_gt(tc_sum(in[0], TC_ALL, false), 0);
+  (void)n_in, (void)n_out;
+  tc_status st = tc_scan(noisy_step, user, &in[0], 1, &in[1], 1, &last, 0, NULL);
+  if (st == TC_OK) st = tc_cond(signs, negated, doubled, NULL, &last, 1, &out[0], 1);
+  return st == TC_OK ? tc_backward(tc_sum(out[0], TC_ALL, false)) : st;
+}
+
+Test(compile, control_flow_in_a_compiled_function) {
+  tc_tensor w = tc_param(vector(0.5f)), w2 = tc_param(vector(0.5f));
+  tc_compiled *c = tc_compile(loops, &w, &(tc_compile_options){.fullgraph = true});
+  float want[4][2][N], got[4][2][N];
+  for (int k = 0; k < 2; k++) {
+    tc_seed(6);
+    for (int i = 0; i < 4; i++) {
+      tc_tensor in[] = {vector((float)(i - 3)), tc_linspace(0, 1 + i, 5, TC_F32)}, out;
+      OK(k ? tc_compiled_call(c, in, 2, &out, 1) : loops(&w2, in, 2, &out, 1));
+      read_out(out, (k ? got : want)[i][0], N);
+      read_out(tc_grad(k ? w : w2), (k ? got : want)[i][1], N);
+      OK(tc_zero_grad_of(1, k ? &w : &w2));
+    }
+  }
+  EXPECT_SAME(got[0][0], want[0][0], 4 * 2 * N);
+  expect_stats(c, 1, 3, 1, 0);
   tc_compiled_destroy(c);
   tc_release(w), tc_release(w2);
 }

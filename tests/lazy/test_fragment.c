@@ -22,7 +22,7 @@ static void read(tc_tensor t, float *out) {
   OK(tc_to_host(t, out, N * sizeof *out));
 }
 
-static tc_fragment *traced(tc_body fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+static tc_fragment *traced(tc_compile_fn fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   tc_fragment *f;
   tc_no_fragment why;
   OK(tc_body_trace("test", fn, user, in, n_in, out, n_out, 0, &f, &why));
@@ -227,7 +227,8 @@ Test(fragment, random_draws_take_the_threads_next_counters) {
 
 // ---- bodies without a graph ----
 
-static void expect_none(tc_body fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out, const char *words) {
+static void expect_none(tc_compile_fn fn, void *user, const tc_tensor *in, int n_in, tc_tensor *out,
+                        const char *words) {
   tc_fragment *f;
   tc_no_fragment why;
   OK(tc_body_trace("test", fn, user, in, n_in, out, 1, 0, &f, &why));

@@ -209,6 +209,7 @@ enum {
 #define KIND_INDEX(...)
 #define KIND_ATTENTION(...)
 #define KIND_COMPOSED(...)
+#define KIND_CONTROL(...)
 #define KIND_EFFECT(...)
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, autocast, lower, reference, sample) \
   KIND_##kind(name, arity, vjp, sample)

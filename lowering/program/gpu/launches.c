@@ -211,7 +211,8 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
     case TC_STEP_ROW: return add_row(l, p, s, sequence);
     case TC_STEP_CHECK: return add_check(l, p, s, sequence);
     case TC_STEP_CONTROL: return TC_OK;
-    case TC_STEP_ZERO: break;  // only devices without code generation have it
+    case TC_STEP_ZERO:
+    case TC_STEP_LOADED: break;  // other devices have them
   }
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
 }
