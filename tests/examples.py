@@ -65,6 +65,21 @@ def linear_relu(program, way):
     assert way == "ref" or last_plan_steps(log) <= 2, log
 
 
+def dynamic_sizes(program, way):
+    out, _ = run(program, way)
+    w, b = ([low + (high - low) * i / 7 for i in range(8)] for low, high in ((-2, 2), (0, 1)))
+
+    def score(x):
+        e = [math.exp(math.tanh(x * u + v)) for u, v in zip(w, b)]
+        return sum(p * u for p, u in zip(e, w)) / sum(e)
+
+    lines = out.splitlines()
+    for line, n in zip(lines, (100, 200, 300), strict=False):
+        got = numbers(line)
+        assert got[0] == n and abs(got[1] - score(0)) < 2e-5 and abs(got[2] - score(1)) < 2e-5, line
+    assert lines[3:] == ["plans lowered: 300, bound: 0" if way == "ref" else "plans lowered: 1, bound: 299"], out
+
+
 TOUR = """\
 sin(x) + cos(y)
   as it is               sum 149.5784, 1 run

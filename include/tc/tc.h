@@ -234,6 +234,7 @@ typedef struct tc_cache_info {
   size_t kernel_bytes;  // bytes of those kernels; tc_memory.plan_bytes counts the plans
   uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: matmuls that were timed, and how many tilings of them in all
   size_t n_choices;  // matmuls whose tiling is known, from this process or from TC_CACHE_DIR
+  uint64_t plan_bound;  // of plan_hits, graphs whose sizes were new and were bound to a plan for many sizes
 } tc_cache_info;
 // Thread-safe.
 TC_API tc_cache_info tc_cache_stats(void);

@@ -268,9 +268,12 @@ int main(void) {
   tc_tensor a = tc_ones(TC_SHAPE(2, 3), TC_F32);
   const tc_export_options o = {
       .n_weights = 1, .weight_names = (const char *[]){"scale"}, .weights = &weight, .targets = "native"};
+  tc_status st = tc_export(twice, NULL, 2, (tc_export_input[]){{"left", a}, {"right", a}}, &o, path);
+  if (st == TC_ERR_STATE && strstr(tc_last_error()->message, "nothing to compile with"))
+    return printf("%s\n", tc_last_error()->message), 77;
+  EXPECT_OK(st);
   test_functions(none);
   test_declared(none);
-  EXPECT_OK(tc_export(twice, NULL, 2, (tc_export_input[]){{"left", a}, {"right", a}}, &o, path));
   tc_program_file *p = tc_program_load(path);
   EXPECT(p != NULL, "load");
   if (p) test_runs(p);
