@@ -117,18 +117,12 @@ tc_trace_mark tc_trace_mark_now(const tc_trace *t) {
 }
 
 void tc_capture_begin(tc_trace *t, tc_capture *c) {
-  *c = (tc_capture){.outer = t->capture,
-                    .was = tc_trace_mark_now(t),
-                    .first_node = t->n_node,
-                    .n_autocast = t->autocast.n,
-                    .context = t->context};
+  *c = (tc_capture){.outer = t->capture, .was = tc_trace_mark_now(t), .first_node = t->n_node};
   t->autocast.casts.epoch = 0;  // the body has casts of its own
   t->capture = c;
 }
 
 void tc_capture_end(tc_trace *t, tc_capture *c) {
-  if (t->autocast.n != c->n_autocast || t->context != c->context)
-    tc_capture_break(t, "an autocast that it begins or ends alone", "autocast", t->op_site);
   t->capture = c->outer;
 }
 

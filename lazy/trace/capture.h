@@ -72,8 +72,6 @@ typedef struct tc_capture {
   struct tc_capture *outer;  // of a body that calls this one. NULL: none
   tc_trace_mark was;  // before the body and its stand-ins
   tc_node first_node;  // of the body; stand-ins for arguments stand before
-  uint32_t n_autocast;  // open tc_autocast_begin before the body
-  uint64_t context;  // of the trace before the body
   tc_seen *seen;
   uint32_t n_seen, cap_seen;
   tc_assigned *assigned;
