@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "lazy/sync/size_expr.h"
 #include "lazy/trace/run.h"
 
 typedef struct tc_work_done {
@@ -75,10 +76,35 @@ typedef struct tc_step_time {
   _Atomic uint64_t workers;  // bit mask of the threads that ran it, the 65th as the first
 } tc_step_time;
 
+// ---- one lowering for many sizes ----
+
+// A graph at sizes of the lowering's choice.
+typedef struct tc_size_source {
+  uint32_t n_size;
+  int64_t at[TC_MAX_SIZES];  // the sizes that are wanted now
+  // The plan at other sizes, not lowered; the lowering owns its word and out, and nothing else of
+  // it. False: the records have no such sizes, or there is no memory.
+  bool (*plan_at)(const struct tc_size_source *from, const int64_t *size, tc_plan *out);
+} tc_size_source;
+
+// From low to high, both included, for each size.
+typedef struct tc_size_box {
+  int64_t low[TC_MAX_SIZES], high[TC_MAX_SIZES];
+} tc_size_box;
+
 typedef struct tc_lowering_ops {
   // Fills plan->program and the donor of each plan->out. On failure the plan is destroyed with
   // program NULL.
   tc_status (*lower)(tc_plan *plan);
+  // Lowers the graph once for all sizes of a box around those that are wanted
+  // (lowering/program/size_piece.h). NULL: that is not possible for the box, whose sizes are to be
+  // lowered one by one. why: the reason, static.
+  void *(*lower_any_size)(const tc_size_source *from, tc_size_box *box, const char **why);
+  // Fills what lower fills, at sizes of the box. TC_ERR_STATE, which is not reported: these sizes
+  // are to be lowered by themselves.
+  tc_status (*bind)(const void *general, const int64_t *size, tc_plan *plan);
+  void (*drop_any_size)(void *general);
+  size_t (*any_size_bytes)(const void *general);
   // Runs the plan to its end. leaf and out are memory in the plan's order.
   // call: per node the user's call, for errors. NULL: not known.
   // held: the leaves' buffers. NULL: no result computed from parameters alone is cached.

@@ -14,6 +14,7 @@
 #include "lowering/program/memory_plan.h"
 #include "lowering/program/program.h"
 #include "lowering/program/constant_cache.h"
+#include "lowering/program/size_piece.h"
 #include "lowering/jit/tier_up.h"
 #include "lowering/program/steps.h"
 #include "lowering/program/verify.h"
@@ -298,6 +299,16 @@ static tc_status build(tc_builder *b) {
   return st;
 }
 
+// The graph of the builder's program, for many sizes if that is what it builds.
+static tc_status build_graph(tc_builder *b, const tc_plan *plan) {
+  tc_graph *g = &b->p->graph;
+  if (!b->any_size) return tc_graph_build(g, plan, &b->p->arena);
+  TC_TRY(tc_graph_import(g, plan, &b->p->arena));
+  g->any_size = true;
+  TC_TRY(tc_graph_verify(g, "import"));
+  return tc_graph_run_passes(g, NULL);
+}
+
 // What building alone needs.
 static void fini_builder(tc_builder *b) {
   for (uint32_t n = 0; b->alone && n < b->p->graph.n; n++) tc_gpu_call_release(b->alone[n]);
@@ -325,8 +336,9 @@ static tc_plan_facts *describe_anew(const tc_plan *plan) {
   if (p && copy.out) {
     memcpy(copy.out, plan->out, plan->n_out * sizeof *copy.out);
     for (uint32_t o = 0; o < copy.n_out; o++) copy.out[o].donor = TC_LEAF_NONE;
-    tc_builder b = {.p = p, .plan = &copy, .prepare = tc_plan_prepares(plan)};
-    tc_status st = tc_graph_build(&p->graph, &copy, &p->arena);
+    tc_builder b = {
+        .p = p, .plan = &copy, .prepare = tc_plan_prepares(plan), .any_size = ((tc_program *)plan->program)->is_bound};
+    tc_status st = build_graph(&b, &copy);
     if (st == TC_OK) st = build_steps(&b, &graph);
     if (st == TC_OK) facts = tc_facts_make(&b, plan->program);
     if (st != TC_OK) (void)tc_error_tell(before);
@@ -428,6 +440,15 @@ static size_t taken_bytes(const tc_program *p, const tc_plan *plan) {
   return bytes;
 }
 
+static void tell_plan(tc_program *p, tc_plan *plan) {
+  plan->taken_bytes = taken_bytes(p, plan);
+  plan->tier = tier_of(p);
+  atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
+  atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
+  if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
+  plan->program = p;
+}
+
 static tc_status lower(tc_plan *plan) {
   tc_program *p = tc_calloc(1, sizeof *p);
   if (!p) return no_room();
@@ -439,14 +460,50 @@ static tc_status lower(tc_plan *plan) {
   if (st != TC_OK) return tc_program_destroy(p), st;
   plan->n_kernels = tc_stages_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
-  plan->taken_bytes = taken_bytes(p, plan);
-  atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
-  atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
-  if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
   if ((st = finish(p)) != TC_OK) return tc_program_destroy(p), st;
-  plan->tier = tier_of(p);
-  plan->program = p;
+  tell_plan(p, plan);
   return TC_OK;
+}
+
+// ---- programs for many sizes ----
+
+static tc_status build_sample(tc_plan *plan, const tc_program *like, tc_program **out) {
+  tc_program *p = tc_calloc(1, sizeof *p);
+  uint64_t graph;
+  *out = NULL;
+  if (!p) return no_room();
+  tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan), .like = like, .any_size = true};
+  tc_status st = build_graph(&b, plan);
+  if (st == TC_OK) st = build_steps(&b, &graph);
+  fini_builder(&b);
+  if (st != TC_OK) return tc_program_destroy(p), st;
+  return *out = p, TC_OK;
+}
+
+static tc_status complete_program(tc_program *p, tc_plan *plan) {
+  tc_builder b = {.p = p, .plan = plan};
+  tc_status st = tc_program_compile(&b, 0);
+  tc_arena_fini(&b.expansion);
+  return st == TC_OK ? finish(p) : st;
+}
+
+static void *lower_any_size(const tc_size_source *from, tc_size_box *box, const char **why) {
+  static const tc_size_builder by = {build_sample, complete_program};
+  return tc_size_piece_create(from, &by, box, why);
+}
+
+static tc_status bind(const void *general, const int64_t *size, tc_plan *plan) {
+  TC_TRY(tc_size_piece_bind(general, size, plan));
+  tell_plan(plan->program, plan);
+  return TC_OK;
+}
+
+static void drop_any_size(void *general) {
+  tc_size_piece_destroy(general);
+}
+
+static size_t any_size_bytes(const void *general) {
+  return tc_size_piece_bytes(general);
 }
 
 tc_status tc_pipeline_lower_steps(tc_plan *plan, tc_program **out) {
@@ -480,6 +537,10 @@ static void stats(tc_cache_info *info) {
 
 const tc_lowering_ops tc_lowering = {
     .lower = lower,
+    .lower_any_size = lower_any_size,
+    .bind = bind,
+    .drop_any_size = drop_any_size,
+    .any_size_bytes = any_size_bytes,
     .launch = tc_program_launch,
     .destroy = tc_program_destroy,
     .bytes = tc_program_bytes,

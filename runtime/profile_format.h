@@ -67,6 +67,7 @@ typedef enum tc_prof_miss {
   TC_PROF_MISS_NEW,  // no plan of this hash was seen
   TC_PROF_MISS_EVICTED,  // it was, and left the cache
   TC_PROF_MISS_CLEARED,  // tc_cache_clear emptied the cache
+  TC_PROF_MISS_BOUND,  // its sizes are new, and were bound to a plan for many sizes, without lowering
 } tc_prof_miss;
 
 // A graph and its plan, written before the first sync that uses it in this file. Rows follow:

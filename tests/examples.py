@@ -65,6 +65,21 @@ def linear_relu(program, way):
     assert way == "ref" or last_plan_steps(log) <= 2, log
 
 
+def dynamic_sizes(program, way):
+    out, _ = run(program, way)
+    w, b = ([low + (high - low) * i / 7 for i in range(8)] for low, high in ((-2, 2), (0, 1)))
+
+    def score(x):
+        e = [math.exp(math.tanh(x * u + v)) for u, v in zip(w, b)]
+        return sum(p * u for p, u in zip(e, w)) / sum(e)
+
+    lines = out.splitlines()
+    for line, n in zip(lines, (100, 200, 300), strict=False):
+        got = numbers(line)
+        assert got[0] == n and abs(got[1] - score(0)) < 2e-5 and abs(got[2] - score(1)) < 2e-5, line
+    assert lines[3:] == ["plans lowered: 300, bound: 0" if way == "ref" else "plans lowered: 1, bound: 299"], out
+
+
 TOUR = """\
 sin(x) + cos(y)
   as it is               sum 149.5784, 1 run
@@ -175,6 +190,22 @@ def digits(program, way):
     out, log = run(program, way, str(seeds))  # fails below 97 %
     assert f"over {seeds} seeds" in out and "compiled after the second epoch: 0\n" in out, out
     assert re.search(r"^tc profile: ", log, re.M) and re.search(r"^  syncs   \d+ at \d+ places", log, re.M), log
+
+
+def train_loop(program, way):
+    steps = 400 if way == "llvm" else 40  # others take ten times as long
+    out, log = run(program, way, str(steps))
+    training_settles(log)
+    lines = re.findall(r"^step +(\d+): loss ([\d.]+), next rate ([\d.]+)$", out, re.M)
+    assert [int(step) for step, _, _ in lines] == list(range(0, steps, steps // 8)), out
+    for step, _, rate in lines:  # PyTorch's formulas: ten steps of a line, then half a cosine
+        k = int(step) + 1
+        want = 0.001 + 0.0009 * k if k <= 10 else 0.005 * (1 + math.cos(math.pi * (k - 10) / (steps - 10)))
+        assert abs(float(rate) - want) < 6e-6, (step, rate, want)
+    assert f"from step {steps // 2} on again: the same bits\n" in out, out
+    assert float(lines[-1][1]) < float(lines[0][1]) * (0.1 if steps == 400 else 0.9), out
+    if steps == 400:
+        assert min(map(float, re.findall(r"([\d.]+) %", out))) > 97, out
 
 
 def char_gpt(program, way):
@@ -338,7 +369,7 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
+VERIFY_ARGS = {"export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "train_loop": ["40"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):

@@ -175,10 +175,10 @@ def table_program():
     assert len(cells) > 20 and len(expressions) > 45, expressions
     names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor w, tc_tensor p, tc_tensor mean, tc_tensor var, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params, tc_tensor q, tc_tensor k, tc_tensor s, tc_tensor mask, tc_tensor cos, tc_tensor sin, tc_pool_options o,
       void *data, int64_t m, int64_t ld, tc_tensor t, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
-      tc_optimizer *opt, tc_nn_params *model, const tc_archive *file, const char *path, const char *const *names,
+      tc_optimizer *opt, tc_schedule *schedule, tc_nn_params *model, const tc_archive *file, const char *path, const char *const *names,
       struct DLManagedTensorVersioned *lent"""
     lines = ["  (void)(%s);" % e.replace("&v", "&f") for e in expressions]
-    return "#include <tc/nn.h>\nvoid table(%s);\nvoid table(%s) {\n%s\n}\nint main(void) {\n  return 0;\n}\n" % (names, names, "\n".join(lines))
+    return "#include <tc/train.h>\nvoid table(%s);\nvoid table(%s) {\n%s\n}\nint main(void) {\n  return 0;\n}\n" % (names, names, "\n".join(lines))
 
 
 def check_first_program(out):

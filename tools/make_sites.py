@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h", "backend.h": "backend_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "train.h": "train_sites.h", "compile.h": "compile_sites.h", "amp.h": "amp_sites.h", "program.h": "program_sites.h", "control.h": "control_sites.h", "backend.h": "backend_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -78,6 +78,12 @@ WITHOUT = {
     "tc_nn_set_training": NEVER_FAILS,
     "tc_nn_training": NEVER_FAILS,
     "tc_nn_path": NEVER_FAILS,
+    "tc_schedule_destroy": NEVER_FAILS,
+    "tc_schedule_name": NEVER_FAILS,
+    "tc_schedule_n_steps": NEVER_FAILS,
+    "tc_ema_destroy": NEVER_FAILS,
+    "tc_ema_model": NEVER_FAILS,
+    "tc_ema_n_averaged": NEVER_FAILS,
     "tc_backend_device": INSIDE_ONLY,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,
@@ -278,6 +284,11 @@ CPP_DEFAULTS = {
     "tc_pool_options options": "tc_pool_options()",
     "tc_attention_options options": "tc_attention_options()",
     "tc_interpolate_options options": "tc_interpolate_options()",
+    "tc_loss_options options": "tc_loss_options()",
+    "tc_cross_entropy_options options": "tc_cross_entropy_options()",
+    "tc_bce_options options": "tc_bce_options()",
+    "tc_kl_div_options options": "tc_kl_div_options()",
+    "tc_margin_options options": "tc_margin_options()",
     "tc_rotary_options options": "tc_rotary_options()",
 }
 POINTER_HEAD = """
@@ -316,8 +327,8 @@ PLAIN_HEAD = """\
 #include <tc/backend.h>
 #include <tc/compile.h>
 #include <tc/control.h>
-#include <tc/nn.h>
 #include <tc/program.h>
+#include <tc/train.h>
 
 #include "runtime/status.h"
 

@@ -142,6 +142,94 @@ TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *pa
 // TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
+
+// Recurrent modules: torch.nn.RNN, GRU and LSTM without proj_size. Names are PyTorch's, for each
+// layer and direction: weight_ih_l0 [g hidden, in], weight_hh_l0 [g hidden, hidden], bias_ih_l0 and
+// bias_hh_l0 [g hidden]. g is 1, 3 and 4; the reverse direction's end in _reverse. All are uniform
+// within 1 / sqrt(hidden).
+// Layers, directions and biases are what was added; applying ignores those fields. A sequence is
+// unrolled: the product with the inputs of all steps is one matmul, that with the state one a step.
+typedef struct tc_nn_rnn_options {
+  int n_layers;  // 1 if left out
+  bool bidirectional;  // true: a layer reads its input from both ends; its result has both
+  bool no_bias;  // true: without biases
+  bool batch_first;  // true: x is [b, t, in], the result [b, t, ...]; false: [t, b, ...]
+  bool relu;  // of tc_nn_rnn, true: relu instead of tanh (nonlinearity="relu")
+  double dropout;  // probability, of each layer's result but the last's, in training mode
+  // [b] of an integer type: steps of each sequence, from 1 to t; {0, 0}: all have t. Behind them
+  // results are 0, and the final state is that of the last step, as with pack_padded_sequence.
+  // Other lengths need no new plan
+  tc_tensor lengths;
+} tc_nn_rnn_options;
+// A state of all layers and directions, in PyTorch's order.
+typedef struct tc_nn_rnn_state {
+  tc_tensor h, c;  // [n_layers * directions, b, hidden] each; {0, 0}: zeros. c is the LSTM's alone
+} tc_nn_rnn_state;
+TC_API tc_status tc_nn_add_rnn(tc_nn_params *p, const char *path, int64_t in, int64_t hidden,
+                               tc_nn_rnn_options options);
+TC_API tc_status tc_nn_add_gru(tc_nn_params *p, const char *path, int64_t in, int64_t hidden,
+                               tc_nn_rnn_options options);
+TC_API tc_status tc_nn_add_lstm(tc_nn_params *p, const char *path, int64_t in, int64_t hidden,
+                                tc_nn_rnn_options options);
+// x [t, b, in] -> [t, b, directions * hidden]. state: in the first state, out the last one; NULL:
+// zeros, and not wanted. TC_ERR_SHAPE also for t 0.
+TC_API tc_tensor tc_nn_rnn(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+                           tc_nn_rnn_options options);
+TC_API tc_tensor tc_nn_gru(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+                           tc_nn_rnn_options options);
+TC_API tc_tensor tc_nn_lstm(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+                            tc_nn_rnn_options options);
+// One step: torch.nn.RNNCell, GRUCell and LSTMCell; weight_ih, weight_hh, bias_ih and bias_hh. x
+// [b, in], h [b, hidden] or {0, 0} for zeros -> [b, hidden], the next h. An LSTM's state also goes
+// on.
+TC_API tc_status tc_nn_add_rnn_cell(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias);
+TC_API tc_status tc_nn_add_gru_cell(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias);
+TC_API tc_status tc_nn_add_lstm_cell(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias);
+TC_API tc_tensor tc_nn_rnn_cell(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h, bool relu);
+TC_API tc_tensor tc_nn_gru_cell(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h);
+TC_API tc_tensor tc_nn_lstm_cell(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state);
+
+// Transformer layers: torch.nn.TransformerEncoderLayer and DecoderLayer with batch_first, x [b, t,
+// dim] -> [b, t, dim]. Names as PyTorch's: self_attn (a tc_nn_add_multihead_attention), linear1,
+// linear2, norm1, norm2; of a decoder also multihead_attn and norm3. A stack's are layers.0,
+// layers.1, .., and norm.
+// Masks say what is seen, as everywhere in tc; PyTorch's bool masks of these modules say what is
+// not.
+// Floating masks are added, in both.
+typedef struct tc_nn_transformer_options {
+  int n_heads;  // divides dim
+  int64_t dim_feedforward;  // of linear1; 2048. Adding alone
+  bool no_bias;  // true: without biases. Adding alone
+  bool final_norm;  // true: a stack ends with a layer norm. Adding alone
+  bool norm_first;  // true: each part's input is normalized, not its sum
+  bool gelu;  // true: gelu instead of relu
+  double dropout;  // in training mode; 0.1, TC_ZERO: none
+  double eps;  // of the norms, 1e-5
+  bool causal;  // true: position i of x sees 0 to i
+  tc_tensor mask;  // of x's positions, broadcast to [b, n_heads, t, t]; {0, 0}: all
+  tc_tensor padding;  // [b, t] bool, true: the position is there; {0, 0}: all
+  tc_tensor memory_mask, memory_padding;  // of a decoder: the same of memory's positions, [.., t, s] and [b, s]
+} tc_nn_transformer_options;
+TC_API tc_status tc_nn_add_transformer_encoder_layer(tc_nn_params *p, const char *path, int64_t dim,
+                                                     tc_nn_transformer_options options);
+TC_API tc_tensor tc_nn_transformer_encoder_layer(const tc_nn_params *p, const char *path, tc_tensor x,
+                                                 tc_nn_transformer_options options);
+TC_API tc_status tc_nn_add_transformer_decoder_layer(tc_nn_params *p, const char *path, int64_t dim,
+                                                     tc_nn_transformer_options options);
+// memory [b, s, dim], an encoder's result.
+TC_API tc_tensor tc_nn_transformer_decoder_layer(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor memory,
+                                                 tc_nn_transformer_options options);
+// Stacks of n_layers: torch.nn.TransformerEncoder and Decoder, x and result [b, t, dim]. Applying
+// takes the layers that there are.
+TC_API tc_status tc_nn_add_transformer_encoder(tc_nn_params *p, const char *path, int64_t dim, int n_layers,
+                                               tc_nn_transformer_options options);
+TC_API tc_tensor tc_nn_transformer_encoder(const tc_nn_params *p, const char *path, tc_tensor x,
+                                           tc_nn_transformer_options options);
+TC_API tc_status tc_nn_add_transformer_decoder(tc_nn_params *p, const char *path, int64_t dim, int n_layers,
+                                               tc_nn_transformer_options options);
+TC_API tc_tensor tc_nn_transformer_decoder(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor memory,
+                                           tc_nn_transformer_options options);
+
 // tc_dropout in training mode, else x itself, checked alike: x's shape and type.
 TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
 

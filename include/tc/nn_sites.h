@@ -39,6 +39,33 @@ TC_API tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *p
 TC_API tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
                                               tc_nn_attention_options options, tc_site site);
 TC_API tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options, tc_site site);
+TC_API tc_status tc_nn_add_rnn_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options options, tc_site site);
+TC_API tc_status tc_nn_add_gru_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options options, tc_site site);
+TC_API tc_status tc_nn_add_lstm_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options options, tc_site site);
+TC_API tc_tensor tc_nn_rnn_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state, tc_nn_rnn_options options, tc_site site);
+TC_API tc_tensor tc_nn_gru_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state, tc_nn_rnn_options options, tc_site site);
+TC_API tc_tensor tc_nn_lstm_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state, tc_nn_rnn_options options, tc_site site);
+TC_API tc_status tc_nn_add_rnn_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias, tc_site site);
+TC_API tc_status tc_nn_add_gru_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias, tc_site site);
+TC_API tc_status tc_nn_add_lstm_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias, tc_site site);
+TC_API tc_tensor tc_nn_rnn_cell_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h, bool relu, tc_site site);
+TC_API tc_tensor tc_nn_gru_cell_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h, tc_site site);
+TC_API tc_tensor tc_nn_lstm_cell_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state, tc_site site);
+TC_API tc_status tc_nn_add_transformer_encoder_layer_at(tc_nn_params *p, const char *path, int64_t dim, tc_nn_transformer_options options,
+                                                        tc_site site);
+TC_API tc_tensor tc_nn_transformer_encoder_layer_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_transformer_options options,
+                                                    tc_site site);
+TC_API tc_status tc_nn_add_transformer_decoder_layer_at(tc_nn_params *p, const char *path, int64_t dim, tc_nn_transformer_options options,
+                                                        tc_site site);
+TC_API tc_tensor tc_nn_transformer_decoder_layer_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor memory,
+                                                    tc_nn_transformer_options options, tc_site site);
+TC_API tc_status tc_nn_add_transformer_encoder_at(tc_nn_params *p, const char *path, int64_t dim, int n_layers, tc_nn_transformer_options options,
+                                                  tc_site site);
+TC_API tc_tensor tc_nn_transformer_encoder_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_transformer_options options, tc_site site);
+TC_API tc_status tc_nn_add_transformer_decoder_at(tc_nn_params *p, const char *path, int64_t dim, int n_layers, tc_nn_transformer_options options,
+                                                  tc_site site);
+TC_API tc_tensor tc_nn_transformer_decoder_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor memory,
+                                              tc_nn_transformer_options options, tc_site site);
 TC_API tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site);
 TC_API tc_tensor tc_nn_uniform_at(tc_dims shape, double low, double high, tc_site site);
 TC_API tc_tensor tc_nn_normal_at(tc_dims shape, double mean, double std, tc_site site);
@@ -92,6 +119,26 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_add_multihead_attention(p, path, dim, bias...) tc_nn_add_multihead_attention_at(p, path, dim, __VA_OPT__(bias,) TC_HERE)
 #define tc_nn_multihead_attention(p, path, query, key, value, options...) tc_nn_multihead_attention_at(p, path, query, key, value, __VA_OPT__(options,) TC_HERE)
 #define tc_nn_attention(query, key, value, options...) tc_nn_attention_at(query, key, value, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_rnn(p, path, in, hidden, options...) tc_nn_add_rnn_at(p, path, in, hidden, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_gru(p, path, in, hidden, options...) tc_nn_add_gru_at(p, path, in, hidden, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_lstm(p, path, in, hidden, options...) tc_nn_add_lstm_at(p, path, in, hidden, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_rnn(p, path, x, state, options...) tc_nn_rnn_at(p, path, x, state, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_gru(p, path, x, state, options...) tc_nn_gru_at(p, path, x, state, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_lstm(p, path, x, state, options...) tc_nn_lstm_at(p, path, x, state, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_rnn_cell(p, path, in, hidden, bias...) tc_nn_add_rnn_cell_at(p, path, in, hidden, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_add_gru_cell(p, path, in, hidden, bias...) tc_nn_add_gru_cell_at(p, path, in, hidden, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_add_lstm_cell(p, path, in, hidden, bias...) tc_nn_add_lstm_cell_at(p, path, in, hidden, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_rnn_cell(p, path, x, h, relu...) tc_nn_rnn_cell_at(p, path, x, h, __VA_OPT__(relu,) TC_HERE)
+#define tc_nn_gru_cell(p, path, x, h...) tc_nn_gru_cell_at(p, path, x, __VA_OPT__(h,) TC_HERE)
+#define tc_nn_lstm_cell(p, path, x, state...) tc_nn_lstm_cell_at(p, path, x, __VA_OPT__(state,) TC_HERE)
+#define tc_nn_add_transformer_encoder_layer(p, path, dim, options...) tc_nn_add_transformer_encoder_layer_at(p, path, dim, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_transformer_encoder_layer(p, path, x, options...) tc_nn_transformer_encoder_layer_at(p, path, x, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_transformer_decoder_layer(p, path, dim, options...) tc_nn_add_transformer_decoder_layer_at(p, path, dim, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_transformer_decoder_layer(p, path, x, memory, options...) tc_nn_transformer_decoder_layer_at(p, path, x, memory, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_transformer_encoder(p, path, dim, n_layers, options...) tc_nn_add_transformer_encoder_at(p, path, dim, n_layers, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_transformer_encoder(p, path, x, options...) tc_nn_transformer_encoder_at(p, path, x, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_transformer_decoder(p, path, dim, n_layers, options...) tc_nn_add_transformer_decoder_at(p, path, dim, n_layers, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_transformer_decoder(p, path, x, memory, options...) tc_nn_transformer_decoder_at(p, path, x, memory, __VA_OPT__(options,) TC_HERE)
 #define tc_nn_dropout(p, x, probability...) tc_nn_dropout_at(p, x, __VA_OPT__(probability,) TC_HERE)
 #define tc_nn_uniform(shape, low, high...) tc_nn_uniform_at(shape, low, __VA_OPT__(high,) TC_HERE)
 #define tc_nn_normal(shape, mean, std...) tc_nn_normal_at(shape, mean, __VA_OPT__(std,) TC_HERE)

@@ -906,6 +906,22 @@ inline tensor huber_loss(const tensor &x, const tensor &y, double delta, locatio
   recording r(at);
   return r.take(tc_huber_loss_at(x, y, delta, r.site));
 }
+inline tensor mse_loss_with(const tensor &x, const tensor &y, tc_loss_options options = tc_loss_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_mse_loss_with_at(x, y, options, r.site));
+}
+inline tensor l1_loss_with(const tensor &x, const tensor &y, tc_loss_options options = tc_loss_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_l1_loss_with_at(x, y, options, r.site));
+}
+inline tensor huber_loss_with(const tensor &x, const tensor &y, tc_loss_options options = tc_loss_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_huber_loss_with_at(x, y, options, r.site));
+}
+inline tensor smooth_l1_loss(const tensor &x, const tensor &y, tc_loss_options options = tc_loss_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_smooth_l1_loss_at(x, y, options, r.site));
+}
 inline tensor cross_entropy(const tensor &logits, const tensor &target, location at = location()) {
   recording r(at);
   return r.take(tc_cross_entropy_at(logits, target, r.site));
@@ -918,9 +934,41 @@ inline tensor nll_loss(const tensor &log_probs, const tensor &target, location a
   recording r(at);
   return r.take(tc_nll_loss_at(log_probs, target, r.site));
 }
+inline tensor cross_entropy_loss(const tensor &logits, const tensor &target, tc_cross_entropy_options options = tc_cross_entropy_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_cross_entropy_loss_at(logits, target, options, r.site));
+}
+inline tensor nll_loss_with(const tensor &log_probs, const tensor &target, tc_cross_entropy_options options = tc_cross_entropy_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_nll_loss_with_at(log_probs, target, options, r.site));
+}
 inline tensor bce_with_logits(const tensor &x, const tensor &y, location at = location()) {
   recording r(at);
   return r.take(tc_bce_with_logits_at(x, y, r.site));
+}
+inline tensor bce_with_logits_loss(const tensor &x, const tensor &y, tc_bce_options options = tc_bce_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_bce_with_logits_loss_at(x, y, options, r.site));
+}
+inline tensor bce_loss(const tensor &x, const tensor &y, tc_bce_options options = tc_bce_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_bce_loss_at(x, y, options, r.site));
+}
+inline tensor kl_div_loss(const tensor &x, const tensor &y, tc_kl_div_options options = tc_kl_div_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_kl_div_loss_at(x, y, options, r.site));
+}
+inline tensor cosine_similarity(const tensor &a, const tensor &b, int axis, double eps, location at = location()) {
+  recording r(at);
+  return r.take(tc_cosine_similarity_at(a, b, axis, eps, r.site));
+}
+inline tensor cosine_embedding_loss(const tensor &a, const tensor &b, const tensor &y, tc_margin_options options = tc_margin_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_cosine_embedding_loss_at(a, b, y, options, r.site));
+}
+inline tensor triplet_margin_loss(const tensor &anchor, const tensor &positive, const tensor &negative, tc_margin_options options = tc_margin_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_triplet_margin_loss_at(anchor, positive, negative, options, r.site));
 }
 inline tensor load_npy(const char *path, location at = location()) {
   recording r(at);

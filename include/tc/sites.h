@@ -76,6 +76,11 @@ TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options op
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options options, tc_site site);
+TC_API tc_optimizer *tc_adagrad_at(const tc_tensor *params, int n, tc_adagrad_options options, tc_site site);
+TC_API tc_optimizer *tc_nadam_at(const tc_tensor *params, int n, tc_nadam_options options, tc_site site);
+TC_API tc_optimizer *tc_radam_at(const tc_tensor *params, int n, tc_radam_options options, tc_site site);
+TC_API tc_optimizer *tc_adamax_at(const tc_tensor *params, int n, tc_adamax_options options, tc_site site);
+TC_API tc_optimizer *tc_lion_at(const tc_tensor *params, int n, tc_lion_options options, tc_site site);
 TC_API tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site);
@@ -83,6 +88,10 @@ TC_API tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site);
 TC_API double tc_get_lr_at(const tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_set_group_lr_at(tc_optimizer *opt, int group, double lr, tc_site site);
 TC_API double tc_get_group_lr_at(const tc_optimizer *opt, int group, tc_site site);
+TC_API double tc_get_initial_lr_at(const tc_optimizer *opt, int group, tc_site site);
+TC_API tc_status tc_set_initial_lr_at(tc_optimizer *opt, int group, double lr, tc_site site);
+TC_API tc_status tc_set_momentum_at(tc_optimizer *opt, double momentum, tc_site site);
+TC_API double tc_get_momentum_at(const tc_optimizer *opt, tc_site site);
 TC_API tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site);
 TC_API tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site);
 TC_API tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site);
@@ -539,10 +548,22 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_mse_loss(x, y...) tc_mse_loss_at(x, __VA_OPT__(y,) TC_HERE)
 #define tc_l1_loss(x, y...) tc_l1_loss_at(x, __VA_OPT__(y,) TC_HERE)
 #define tc_huber_loss(x, y, delta...) tc_huber_loss_at(x, y, __VA_OPT__(delta,) TC_HERE)
+#define tc_mse_loss_with(x, y, options...) tc_mse_loss_with_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_l1_loss_with(x, y, options...) tc_l1_loss_with_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_huber_loss_with(x, y, options...) tc_huber_loss_with_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_smooth_l1_loss(x, y, options...) tc_smooth_l1_loss_at(x, y, __VA_OPT__(options,) TC_HERE)
 #define tc_cross_entropy(logits, target...) tc_cross_entropy_at(logits, __VA_OPT__(target,) TC_HERE)
 #define tc_cross_entropy_with(logits, target, label_smoothing, ignore_index...) tc_cross_entropy_with_at(logits, target, label_smoothing, __VA_OPT__(ignore_index,) TC_HERE)
 #define tc_nll_loss(log_probs, target...) tc_nll_loss_at(log_probs, __VA_OPT__(target,) TC_HERE)
+#define tc_cross_entropy_loss(logits, target, options...) tc_cross_entropy_loss_at(logits, target, __VA_OPT__(options,) TC_HERE)
+#define tc_nll_loss_with(log_probs, target, options...) tc_nll_loss_with_at(log_probs, target, __VA_OPT__(options,) TC_HERE)
 #define tc_bce_with_logits(x, y...) tc_bce_with_logits_at(x, __VA_OPT__(y,) TC_HERE)
+#define tc_bce_with_logits_loss(x, y, options...) tc_bce_with_logits_loss_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_bce_loss(x, y, options...) tc_bce_loss_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_kl_div_loss(x, y, options...) tc_kl_div_loss_at(x, y, __VA_OPT__(options,) TC_HERE)
+#define tc_cosine_similarity(a, b, axis, eps...) tc_cosine_similarity_at(a, b, axis, __VA_OPT__(eps,) TC_HERE)
+#define tc_cosine_embedding_loss(a, b, y, options...) tc_cosine_embedding_loss_at(a, b, y, __VA_OPT__(options,) TC_HERE)
+#define tc_triplet_margin_loss(anchor, positive, negative, options...) tc_triplet_margin_loss_at(anchor, positive, negative, __VA_OPT__(options,) TC_HERE)
 #define tc_set_num_threads(n...) tc_set_num_threads_at(__VA_OPT__(n,) TC_HERE)
 #define tc_set_memory_cap(bytes...) tc_set_memory_cap_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_memory_budget(bytes...) tc_set_memory_budget_at(__VA_OPT__(bytes,) TC_HERE)
@@ -576,12 +597,21 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_adam(params, n, options...) tc_adam_at(params, n, __VA_OPT__(options,) TC_HERE)
 #define tc_adamw(params, n, options...) tc_adamw_at(params, n, __VA_OPT__(options,) TC_HERE)
 #define tc_rmsprop(params, n, options...) tc_rmsprop_at(params, n, __VA_OPT__(options,) TC_HERE)
+#define tc_adagrad(params, n, options...) tc_adagrad_at(params, n, __VA_OPT__(options,) TC_HERE)
+#define tc_nadam(params, n, options...) tc_nadam_at(params, n, __VA_OPT__(options,) TC_HERE)
+#define tc_radam(params, n, options...) tc_radam_at(params, n, __VA_OPT__(options,) TC_HERE)
+#define tc_adamax(params, n, options...) tc_adamax_at(params, n, __VA_OPT__(options,) TC_HERE)
+#define tc_lion(params, n, options...) tc_lion_at(params, n, __VA_OPT__(options,) TC_HERE)
 #define tc_optimizer_step(opt...) tc_optimizer_step_at(__VA_OPT__(opt,) TC_HERE)
 #define tc_zero_grad(opt...) tc_zero_grad_at(__VA_OPT__(opt,) TC_HERE)
 #define tc_set_lr(opt, lr...) tc_set_lr_at(opt, __VA_OPT__(lr,) TC_HERE)
 #define tc_get_lr(opt...) tc_get_lr_at(__VA_OPT__(opt,) TC_HERE)
 #define tc_set_group_lr(opt, group, lr...) tc_set_group_lr_at(opt, group, __VA_OPT__(lr,) TC_HERE)
 #define tc_get_group_lr(opt, group...) tc_get_group_lr_at(opt, __VA_OPT__(group,) TC_HERE)
+#define tc_get_initial_lr(opt, group...) tc_get_initial_lr_at(opt, __VA_OPT__(group,) TC_HERE)
+#define tc_set_initial_lr(opt, group, lr...) tc_set_initial_lr_at(opt, group, __VA_OPT__(lr,) TC_HERE)
+#define tc_set_momentum(opt, momentum...) tc_set_momentum_at(opt, __VA_OPT__(momentum,) TC_HERE)
+#define tc_get_momentum(opt...) tc_get_momentum_at(__VA_OPT__(opt,) TC_HERE)
 #define tc_optimizer_state(opt, i...) tc_optimizer_state_at(opt, __VA_OPT__(i,) TC_HERE)
 #define tc_optimizer_set_state(opt, i, value...) tc_optimizer_set_state_at(opt, i, __VA_OPT__(value,) TC_HERE)
 #define tc_clip_grad_norm(params, n, max_norm...) tc_clip_grad_norm_at(params, n, __VA_OPT__(max_norm,) TC_HERE)

@@ -83,7 +83,7 @@ typedef uint64_t tc_site;
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
 // Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h
-// (io.h's and nn.h's: io_sites.h, nn_sites.h).
+// (io.h's: io_sites.h, and so on).
 
 #ifdef __cplusplus
 #define TC_DIMS_(...) tc_dims_list_(__VA_ARGS__)
@@ -234,6 +234,7 @@ typedef struct tc_cache_info {
   size_t kernel_bytes;  // bytes of those kernels; tc_memory.plan_bytes counts the plans
   uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: matmuls that were timed, and how many tilings of them in all
   size_t n_choices;  // matmuls whose tiling is known, from this process or from TC_CACHE_DIR
+  uint64_t plan_bound;  // of plan_hits, graphs whose sizes were new and were bound to a plan for many sizes
 } tc_cache_info;
 // Thread-safe.
 TC_API tc_cache_info tc_cache_stats(void);
@@ -774,6 +775,44 @@ typedef struct tc_rmsprop_options {
   // both 0
   double weight_decay, momentum;
 } tc_rmsprop_options;
+// Of tc_adagrad.
+typedef struct tc_adagrad_options {
+  double lr;  // learning rate, 0.01
+  double lr_decay;  // what each step adds to the learning rate's divisor, 0
+  double weight_decay;  // share of the parameter that is added to its gradient, 0
+  double initial_accumulator_value;  // where the sum of squares starts, 0
+  double eps;  // added to the sum's root, 1e-10
+} tc_adagrad_options;
+// Of tc_nadam.
+typedef struct tc_nadam_options {
+  double lr;  // learning rate, 2e-3
+  double beta1, beta2;  // as of tc_adam_options: 0.9, 0.999
+  double eps;  // added to the root, 1e-8
+  double weight_decay;  // share of the parameter that is added to its gradient, 0
+  double momentum_decay;  // how fast the momentum comes up to beta1, 4e-3
+  bool decoupled;  // true: weight decay goes to the parameter (decoupled_weight_decay)
+} tc_nadam_options;
+// Of tc_radam.
+typedef struct tc_radam_options {
+  double lr;  // learning rate, 1e-3
+  double beta1, beta2;  // as of tc_adam_options: 0.9, 0.999
+  double eps;  // added to the root, 1e-8
+  double weight_decay;  // share of the parameter that is added to its gradient, 0
+  bool decoupled;  // true: weight decay goes to the parameter (decoupled_weight_decay)
+} tc_radam_options;
+// Of tc_adamax.
+typedef struct tc_adamax_options {
+  double lr;  // learning rate, 2e-3
+  double beta1, beta2;  // decay of the mean of gradients, 0.9, and of their greatest size, 0.999
+  double eps;  // added to that size, 1e-8
+  double weight_decay;  // share of the parameter that is added to its gradient, 0
+} tc_adamax_options;
+// Of tc_lion.
+typedef struct tc_lion_options {
+  double lr;  // learning rate, 1e-4
+  double beta1, beta2;  // share of the mean in a step's direction, 0.9; decay of the mean, 0.99
+  double weight_decay;  // share of the parameter that a step takes from it, times lr; 0
+} tc_lion_options;
 // Over n parameters of any shapes, which are retained; params is copied. The thread that created an
 // optimizer destroys it.
 TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);  // torch.optim.SGD
@@ -781,6 +820,14 @@ TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options opt
 // torch.optim.AdamW: decoupled, whatever the options say
 TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
+TC_API tc_optimizer *tc_adagrad(const tc_tensor *params, int n, tc_adagrad_options options);  // torch.optim.Adagrad
+TC_API tc_optimizer *tc_nadam(const tc_tensor *params, int n, tc_nadam_options options);  // torch.optim.NAdam
+// torch.optim.RAdam. Its first steps, which are not rectified, have a plan of their own where eps
+// is TC_ZERO.
+TC_API tc_optimizer *tc_radam(const tc_tensor *params, int n, tc_radam_options options);
+TC_API tc_optimizer *tc_adamax(const tc_tensor *params, int n, tc_adamax_options options);  // torch.optim.Adamax
+// Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, program 1. PyTorch has none.
+TC_API tc_optimizer *tc_lion(const tc_tensor *params, int n, tc_lion_options options);
 // Releases parameters and state; NULL is fine.
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
 // Adds n parameters that are not the optimizer's yet as its next group, with a learning rate and
@@ -801,7 +848,7 @@ TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *para
 // How many groups there are, and in which one the i-th parameter is (-1 past the end).
 TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
 TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);
-// "sgd", "adam", "adamw" or "rmsprop"; "" for NULL.
+// "sgd", "adam", "adamw", "rmsprop", "adagrad", "nadam", "radam", "adamax" or "lion"; "" for NULL.
 TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
 // Its i-th parameter, which stays the optimizer's; the null handle past the end.
 TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
@@ -819,9 +866,20 @@ TC_API double tc_get_lr(const tc_optimizer *opt);
 // group.
 TC_API tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr);
 TC_API double tc_get_group_lr(const tc_optimizer *opt, int group);
+// The rate that schedules (train.h) start from, PyTorch's initial_lr: the group's rate when its
+// first schedule was made, or what was set. NaN, and TC_ERR_ARG, as of tc_get_group_lr and
+// tc_set_group_lr.
+TC_API double tc_get_initial_lr(const tc_optimizer *opt, int group);
+TC_API tc_status tc_set_initial_lr(tc_optimizer *opt, int group, double lr);
+// The momentum of later steps, of all groups: momentum of tc_sgd and tc_rmsprop, beta1 of the
+// others; needs no new plan. TC_ERR_ARG unless it lies within [0, 1), for an optimizer without one
+// (tc_adagrad; tc_sgd and tc_rmsprop created without), and for NULL. tc_get_momentum gives 0 where
+// there is none, NaN for NULL.
+TC_API tc_status tc_set_momentum(tc_optimizer *opt, double momentum);
+TC_API double tc_get_momentum(const tc_optimizer *opt);
 // State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting
-// it. A state has its parameter's shape, else TC_ERR_SHAPE, and is cast to its type; "step.3" is a
-// scalar. TC_ERR_ARG if there is no entry i.
+// it. A state has its parameter's shape, else TC_ERR_SHAPE, and is cast to its type; "step.3" and
+// "mu_product.3" are scalars. TC_ERR_ARG if there is no entry i.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
@@ -875,6 +933,47 @@ typedef struct tc_attention_options {
   int64_t key_length;  // only keys below it are seen and read; 0: all. Another value needs no new plan
   double dropout;  // probability, applied to the weights
 } tc_attention_options;
+
+// What a loss gives of its elements.
+typedef enum tc_reduction {
+  TC_REDUCE_MEAN = 0,  // their mean, a scalar; of classes by weight. PyTorch's default
+  TC_REDUCE_SUM = 1,  // their sum, a scalar
+  TC_REDUCE_NONE = 2,  // themselves
+  TC_REDUCE_BATCHMEAN = 3  // their sum by the first extent: of tc_kl_div_loss alone
+} tc_reduction;
+// An integer field in which 0 means left out takes this for a true 0, as TC_ZERO of a double.
+#define TC_ZERO_INT INT64_MIN
+// Of tc_mse_loss_with, tc_l1_loss_with, tc_smooth_l1_loss and tc_huber_loss_with.
+typedef struct tc_loss_options {
+  tc_reduction reduction;  // TC_REDUCE_MEAN if left out
+  double delta;  // of huber: where it becomes straight, 1
+  double beta;  // of smooth_l1: where it becomes straight, 1; TC_ZERO: nowhere, it is l1
+} tc_loss_options;
+// Of tc_cross_entropy_loss and tc_nll_loss_with.
+typedef struct tc_cross_entropy_options {
+  tc_reduction reduction;  // TC_REDUCE_MEAN if left out
+  tc_tensor weight;  // [c], the classes' weights; {0, 0}: all 1
+  double label_smoothing;  // in [0, 1], the share that all classes have alike; of cross_entropy alone
+  int64_t ignore_index;  // the target that does not count, -100; class 0: TC_ZERO_INT
+} tc_cross_entropy_options;
+// Of tc_bce_loss and tc_bce_with_logits_loss.
+typedef struct tc_bce_options {
+  tc_reduction reduction;  // TC_REDUCE_MEAN if left out
+  tc_tensor weight;  // of the elements, broadcast; {0, 0}: all 1
+  tc_tensor pos_weight;  // of what is true, broadcast; {0, 0}: 1. Of tc_bce_with_logits_loss alone
+} tc_bce_options;
+// Of tc_kl_div_loss.
+typedef struct tc_kl_div_options {
+  tc_reduction reduction;  // TC_REDUCE_MEAN if left out
+  bool log_target;  // true: the target is log probabilities, too
+} tc_kl_div_options;
+// Of tc_cosine_embedding_loss and tc_triplet_margin_loss.
+typedef struct tc_margin_options {
+  tc_reduction reduction;  // TC_REDUCE_MEAN if left out
+  double margin;  // cosine_embedding 0, triplet_margin 1
+  double p, eps;  // of triplet_margin: norm of the distance, 2; added to the differences, 1e-6
+  bool swap;  // of triplet_margin, true: the negative's distance to the positive, where that is less
+} tc_margin_options;
 
 // Of tc_rotary_embedding.
 typedef struct tc_rotary_options {

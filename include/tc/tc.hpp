@@ -382,14 +382,15 @@ class optimizer {
  private:
   std::unique_ptr<tc_optimizer, void (*)(tc_optimizer *)> opt_;
 };
-#define TC_OPTIMIZER_(name, options_type) \
-  inline optimizer name(const tensors &params, options_type options, location at = location()) { \
-    return optimizer(unless<tc_optimizer *>(nullptr, tc_##name##_at(params.data(), params.n(), options, at.site()))); \
+#define TC_OPTIMIZER_(name, options_of) \
+  inline optimizer name(const tensors &params, tc_##options_of##_options o, location at = location()) { \
+    return optimizer(unless<tc_optimizer *>(nullptr, tc_##name##_at(params.data(), params.n(), o, at.site()))); \
   }
-TC_OPTIMIZER_(sgd, tc_sgd_options)
-TC_OPTIMIZER_(adam, tc_adam_options)
-TC_OPTIMIZER_(adamw, tc_adam_options)
-TC_OPTIMIZER_(rmsprop, tc_rmsprop_options)
+// clang-format off
+TC_OPTIMIZER_(sgd, sgd) TC_OPTIMIZER_(adam, adam) TC_OPTIMIZER_(adamw, adam) TC_OPTIMIZER_(rmsprop, rmsprop)
+TC_OPTIMIZER_(adagrad, adagrad) TC_OPTIMIZER_(nadam, nadam) TC_OPTIMIZER_(radam, radam)
+TC_OPTIMIZER_(adamax, adamax) TC_OPTIMIZER_(lion, lion)
+// clang-format on
 #undef TC_OPTIMIZER_
 
 }  // namespace TC_WAY_

@@ -1,9 +1,6 @@
-// Optimizers: one op per step that records every parameter's update and assigns it.
+// Optimizers: one op per step that records every parameter's update (optim_rules.c) and assigns it.
 //
 // In: parameters with gradients. Out: assigned parameters and state.
-// The formulas and their order are PyTorch's single-tensor ones. Adam alone multiplies by the
-// inverse of the second correction's root where PyTorch divides: one more rounding, one division
-// less.
 // Learning rate, decay and bias corrections are arguments: neither a schedule nor the step count
 // makes a new plan. Which terms exist follows from the options.
 // State (moments) is made, zeroed, at a parameter's first step with a gradient. It has the
@@ -23,90 +20,35 @@
 
 #include "lazy/autograd/optim.h"
 #include "lazy/autograd/optim_capture.h"
+#include "lazy/autograd/optim_rules.h"
 #include "lazy/autograd/params_check.h"
-#include "lazy/autograd/step_count.h"
-#include "lazy/record/formula.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
-enum { MAX_STATES = 2 };
-typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
-
-typedef struct group {
-  double lr, weight_decay;
-  bool has_lr;  // false: it goes by the first group's
-} group;
-
-typedef struct entry {
-  tc_tensor param;  // retained
-  int group;
-  tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
-  int64_t n_steps;  // with a gradient, while they are counted on the host
-  int count, next_count;  // whose steps are its own (step_count.h), and after the step being recorded
-  bool takes_part;  // true: it has a gradient in the step being recorded
-  const char *device;  // its name, static; a tensor's never changes
-  int part;  // of a step: which of the parameters' devices, by first appearance
-  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
-  tc_node next_param, next_state[MAX_STATES];
-} entry;
-
-typedef char state_name[32];
-
-struct tc_optimizer {
-  rule rule;
-  tc_sgd_options sgd;
-  tc_adam_options adam;
-  tc_rmsprop_options rmsprop;
-  const char *state_names[MAX_STATES];  // static
-  int n, n_states, n_groups;  // parameters; state tensors of each
-  int n_parts;  // devices of parameters
-  bool counts;  // whether the step count is state
-  struct adam_bias {  // of the step counted last: parameters mostly have the same
-    int64_t step;
-    double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
-  } bias;
-  tc_step_counts counts_there;  // on the device: of parameters that a gradient scaler has stepped
-  struct adam_bias_there {  // the same on the device, of the count and type seen last
-    tc_node step, first, second;
-    tc_type type;
-  } bias_there;
-  _Atomic int refs;  // the program's, and those of compiled functions that step it
-  bool ended;  // true: the program has destroyed it
-  entry *entries;
-  state_name *names;  // n * names_each(opt)
-  group *groups;
-};
-
-static double lr_of(const tc_optimizer *opt, int g) {
-  return opt->groups[opt->groups[g].has_lr ? g : 0].lr;
-}
-
 static tc_status no_optimizer(const char *name, tc_site site) {
   char why[256];
-  return tc_fail(TC_ERR_ARG, name, site, "no optimizer%s", tc_error_of("sgd adam adamw rmsprop", why, sizeof why));
+  const char *makers = "sgd adam adamw rmsprop adagrad nadam radam adamax lion";
+  return tc_fail(TC_ERR_ARG, name, site, "no optimizer%s", tc_error_of(makers, why, sizeof why));
 }
 
 static int names_each(const tc_optimizer *opt) {
-  return opt->n_states + (opt->counts ? 1 : 0);
+  return opt->n_states + opt->n_counts;
 }
 
 // ---- Making and unmaking ----
 
-static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
-  if (value >= 0 && value < below) return TC_OK;  // false for nan
-  return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
-}
-
-static void name_states(const tc_optimizer *opt, state_name *names, int n) {
+static void name_states(const tc_optimizer *opt, tc_optim_name *names, int n) {
+  static const char *const counts[] = {"step", "mu_product"};
   int each = names_each(opt);
   for (int i = 0; i < n; i++)
     for (int k = 0; k < each; k++)
-      snprintf(names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? opt->state_names[k] : "step", i);
+      snprintf(names[i * each + k], sizeof(tc_optim_name), "%s.%d",
+               k < opt->n_states ? opt->rule->state[k] : counts[k - opt->n_states], i);
 }
 
-static int find_parts(entry *entries, int n, tc_site site) {
+static int find_parts(tc_optim_entry *entries, int n, tc_site site) {
   int n_parts = 0;
   for (int i = 0; i < n; i++) {
     entries[i].device = tc_device_of_at(entries[i].param, site), entries[i].part = n_parts;
@@ -119,7 +61,7 @@ static int find_parts(entry *entries, int n, tc_site site) {
 
 // Parameters that are still to be computed would be a part of the first step's plan. That plan and
 // its kernels would be used once.
-static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
+static tc_status evaluate_params(const tc_optim_entry *entries, int n, int n_parts, const char *name, tc_site site) {
   tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
   tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
   for (int part = 0; part < n_parts && st == TC_OK; part++) {
@@ -132,25 +74,60 @@ static tc_status evaluate_params(const entry *entries, int n, int n_parts, const
   return st;
 }
 
+// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan,
+// and its kernels, others than the next one's.
+static tc_status ensure_state(const tc_optimizer *opt, tc_optim_entry *e, tc_site site) {
+  for (int k = 0; k < opt->n_states; k++)
+    if (tc_is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
+  return TC_OK;
+}
+
+// States that do not start as zeros are made, and computed, with the optimizer. Recorded in the
+// first step they would make its plan another than the next one's.
+static tc_status fill_states(const tc_optimizer *opt, tc_optim_entry *entries, int n, tc_site site) {
+  if (opt->initial == 0) return TC_OK;
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = TC_OK;
+  for (int i = 0; i < n && st == TC_OK; i++) {
+    st = ensure_state(opt, &entries[i], site);
+    for (int k = 0; k < opt->n_states && st == TC_OK; k++) {
+      tc_tensor state = entries[i].state[k];
+      st = tc_assign_at(state, tc_full_like_at(state, opt->initial, site), site);
+      if (st == TC_OK) st = tc_compute(1, &state, site);
+    }
+  }
+  tc_scope_end_at(scope, 0);
+  return st;
+}
+
+static void release_states(const tc_optimizer *opt, const tc_optim_entry *entries, int n) {
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < opt->n_states; k++)
+      if (!tc_is_none(entries[i].state[k])) tc_release_at(entries[i].state[k], 0);
+}
+
 // A new last group, of n checked parameters. Nothing has changed where that fails.
-static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, group options,
+static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, tc_optim_group options,
                            tc_site site) {
   int n_all = opt->n + n, n_groups = opt->n_groups + 1, n_parts = 0;
-  entry *entries = tc_calloc((size_t)n_all, sizeof *entries);
-  state_name *names = tc_calloc((size_t)n_all * (MAX_STATES + 1), sizeof *names);
-  group *groups = tc_calloc((size_t)n_groups, sizeof *groups);
+  tc_optim_entry *entries = tc_calloc((size_t)n_all, sizeof *entries);
+  tc_optim_name *names = tc_calloc((size_t)n_all * (TC_OPTIM_MAX_STATES + 2), sizeof *names);
+  tc_optim_group *groups = tc_calloc((size_t)n_groups, sizeof *groups);
   tc_status st = entries && names && groups ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
   if (st == TC_OK) {
     if (opt->n) memcpy(entries, opt->entries, (size_t)opt->n * sizeof *entries);
     if (opt->n_groups) memcpy(groups, opt->groups, (size_t)opt->n_groups * sizeof *groups);
     groups[opt->n_groups] = options;
     for (int i = 0; i < n; i++)
-      entries[opt->n + i] = (entry){.param = params[i], .group = opt->n_groups, .count = TC_ON_HOST};
+      entries[opt->n + i] =
+          (tc_optim_entry){.param = params[i], .group = opt->n_groups, .mu_product = 1, .count = TC_ON_HOST};
     n_parts = find_parts(entries, n_all, site);
     name_states(opt, names, n_all);
     st = evaluate_params(entries + opt->n, n, n_parts, name, site);
+    if (st == TC_OK) st = fill_states(opt, entries + opt->n, n, site);
   }
   if (st != TC_OK) {
+    if (entries) release_states(opt, entries + opt->n, n);
     tc_free(entries), tc_free(names), tc_free(groups);
     return st;
   }
@@ -174,9 +151,8 @@ static tc_status check_group_params(const char *name, const tc_tensor *params, i
   return TC_OK;
 }
 
-// A copy of *options (rule, numbers, states, counts set) over params; NULL after reporting.
-static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options,
-                            double lr, double weight_decay) {
+tc_optimizer *tc_optim_create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options,
+                              double lr, double weight_decay) {
   if (check_group_params(name, params, n, site) != TC_OK) return NULL;
   tc_optimizer *opt = tc_malloc(sizeof *opt);
   if (opt == NULL) {
@@ -184,63 +160,9 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     return NULL;
   }
   *opt = options, opt->refs = 1;
-  if (add_group(opt, name, params, n, (group){lr, weight_decay, true}, site) == TC_OK) return opt;
+  if (add_group(opt, name, params, n, (tc_optim_group){lr, weight_decay, NAN, true}, site) == TC_OK) return opt;
   tc_free(opt);
   return NULL;
-}
-
-tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
-  o.lr = tc_option(o.lr, 1e-3), o.momentum = tc_option(o.momentum, 0);
-  o.dampening = tc_option(o.dampening, 0), o.weight_decay = tc_option(o.weight_decay, 0);
-  if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK ||
-      check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
-      check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
-    return NULL;
-  if (!isfinite(o.dampening) || (o.nesterov && (o.momentum == 0 || o.dampening != 0))) {
-    tc_fail(TC_ERR_ARG, "sgd", site, "momentum is %g, dampening %g%s", o.momentum, o.dampening,
-            o.nesterov ? "; nesterov needs momentum and no dampening" : "");
-    return NULL;
-  }
-  tc_optimizer opt = {.rule = RULE_SGD, .sgd = o, .state_names = {"momentum_buffer"}};
-  opt.counts = o.momentum != 0;  // the first step takes the gradient whole
-  opt.n_states = opt.counts ? 1 : 0;
-  return create("sgd", site, params, n, opt, o.lr, o.weight_decay);
-}
-
-static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor *params, int n, tc_adam_options o) {
-  o.lr = tc_option(o.lr, 1e-3), o.beta1 = tc_option(o.beta1, 0.9), o.beta2 = tc_option(o.beta2, 0.999);
-  o.eps = tc_option(o.eps, 1e-8), o.weight_decay = tc_option(o.weight_decay, o.decoupled ? 0.01 : 0);
-  if (check_range(name, site, "lr", o.lr, INFINITY) != TC_OK || check_range(name, site, "beta1", o.beta1, 1) != TC_OK ||
-      check_range(name, site, "beta2", o.beta2, 1) != TC_OK ||
-      check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
-      check_range(name, site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
-    return NULL;
-  tc_optimizer opt = {
-      .rule = RULE_ADAM, .adam = o, .n_states = 2, .counts = true, .state_names = {"exp_avg", "exp_avg_sq"}};
-  return create(name, site, params, n, opt, o.lr, o.weight_decay);
-}
-
-tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
-  return adam_create("adam", site, params, n, options);
-}
-
-tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
-  options.decoupled = true;
-  return adam_create("adamw", site, params, n, options);
-}
-
-tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o, tc_site site) {
-  o.lr = tc_option(o.lr, 0.01), o.alpha = tc_option(o.alpha, 0.99), o.eps = tc_option(o.eps, 1e-8);
-  o.weight_decay = tc_option(o.weight_decay, 0), o.momentum = tc_option(o.momentum, 0);
-  if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK ||
-      check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
-      check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
-      check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
-      check_range("rmsprop", site, "momentum", o.momentum, INFINITY) != TC_OK)
-    return NULL;
-  tc_optimizer opt = {.rule = RULE_RMSPROP, .rmsprop = o, .state_names = {"square_avg", "momentum_buffer"}};
-  opt.n_states = o.momentum > 0 ? 2 : 1;
-  return create("rmsprop", site, params, n, opt, o.lr, o.weight_decay);
 }
 
 static void release_optimizer(void *owner) {
@@ -252,11 +174,8 @@ static void release_optimizer(void *owner) {
 
 void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
-  for (int i = 0; i < opt->n; i++) {
-    for (int k = 0; k < opt->n_states; k++)
-      if (!tc_is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
-    tc_release_at(opt->entries[i].param, 0);
-  }
+  release_states(opt, opt->entries, opt->n);
+  for (int i = 0; i < opt->n; i++) tc_release_at(opt->entries[i].param, 0);
   tc_step_counts_fini(&opt->counts_there);
   opt->ended = true;
   release_optimizer(opt);
@@ -268,9 +187,10 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
   TC_CALLED_AS(name);
   tc_capture_break_mine("parameters that it gives an optimizer", name, site);
   if (opt == NULL) return no_optimizer(name, site);
-  group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
-  TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
-  TC_TRY(check_range(name, site, "weight_decay", o.weight_decay, INFINITY));
+  tc_optim_group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), NAN,
+                      tc_option(o.lr, -1) >= 0};
+  TC_TRY(tc_optim_check_range(name, site, "lr", o.lr, INFINITY));
+  TC_TRY(tc_optim_check_range(name, site, "weight_decay", o.weight_decay, INFINITY));
   TC_TRY(check_group_params(name, params, n, site));
   for (int i = 0; i < n; i++)
     for (int k = 0; k < opt->n; k++)
@@ -279,141 +199,11 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
   return add_group(opt, name, params, n, g, site);
 }
 
-// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan,
-// and its kernels, others than the next one's.
-static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
-  for (int k = 0; k < opt->n_states; k++)
-    if (tc_is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
-  return TC_OK;
-}
-
-// ---- The formulas ----
-// Each sets the entry's next values from its parameter p and gradient g, all in f32 at least.
-
-static tc_node widened(tc_trace *t, tc_node a) {
-  return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;
-}
-
-static tc_node state_of(tc_trace *t, const entry *e, int k) {
-  return widened(t, tc_op_in(t, e->state[k]));
-}
-
-// a + alpha * b
-static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
-  return f_add(t, a, f_num(t, TC_OP_MUL, b, alpha));
-}
-
-// a * keep + value * g * g
-static tc_node decay_square(tc_trace *t, tc_node a, tc_node g, double keep, double value) {
-  tc_node square = f_mul(t, f_num(t, TC_OP_MUL, g, value), g);
-  return f_add(t, f_num(t, TC_OP_MUL, a, keep), square);
-}
-
-// a + value * b / c
-static tc_node add_quotient(tc_trace *t, tc_node a, tc_node b, tc_node c, double value) {
-  return f_add(t, a, f_div(t, f_num(t, TC_OP_MUL, b, value), c));
-}
-
-// torch.lerp: from + weight * (to - from), from the nearer end.
-static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
-  tc_node way = f_sub(t, to, from);
-  if (weight < 0.5) return add_scaled(t, from, way, weight);
-  return f_sub(t, to, f_num(t, TC_OP_MUL, way, 1 - weight));
-}
-
-// The number of this step of the entry's, counted on the device; TC_NODE_ERR: on the host.
-static tc_node step_there(const tc_optimizer *opt, const entry *e) {
-  return e->next_count == TC_ON_HOST ? TC_NODE_ERR : opt->counts_there.at[e->next_count].number;
-}
-
-// 1 - beta^step, without cancellation
-static tc_node bias_of(tc_trace *t, tc_node step, double beta) {
-  return f_neg(t, tc_rec_unary(t, TC_OP_EXPM1, f_num(t, TC_OP_MUL, step, log(beta))));
-}
-
-static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
-  const tc_sgd_options *o = &opt->sgd;
-  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
-  if (decay != 0) g = add_scaled(t, g, p, decay);
-  if (o->momentum != 0) {
-    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every
-    // step records the same ops.
-    double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
-    tc_node damped = g, step = step_there(opt, e);
-    if (step == TC_NODE_ERR || o->dampening == 0)
-      damped = f_num(t, TC_OP_MUL, g, share);
-    else
-      damped = tc_rec_where(t, f_int(t, TC_OP_EQ, step, 1), g, f_num(t, TC_OP_MUL, g, 1 - o->dampening));
-    tc_node buffer = f_add(t, f_num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), damped);
-    e->next_state[0] = buffer;
-    g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
-  }
-  e->next_param = tc_rec_add_sum_at(t, p, g, -lr);
-}
-
-static void count_bias(tc_optimizer *opt, int64_t step) {
-  const tc_adam_options *o = &opt->adam;
-  if (opt->bias.step != step)
-    opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
-}
-
-static void count_bias_there(tc_optimizer *opt, tc_trace *t, tc_node step, tc_type type) {
-  struct adam_bias_there *b = &opt->bias_there;
-  if (b->step == step && b->type == type) return;
-  tc_node count = tc_rec_cast(t, step, type);
-  tc_node second = tc_rec_unary(t, TC_OP_RSQRT, bias_of(t, count, opt->adam.beta2));
-  *b = (struct adam_bias_there){step, bias_of(t, count, opt->adam.beta1), second, type};
-}
-
-static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
-  const tc_adam_options *o = &opt->adam;
-  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
-  tc_node there = step_there(opt, e);
-  if (there == TC_NODE_ERR)
-    count_bias(opt, e->n_steps + 1);
-  else
-    count_bias_there(opt, t, there, tc_node_type(t, g));
-  if (decay != 0) {
-    if (o->decoupled)
-      p = f_num(t, TC_OP_MUL, p, 1 - lr * decay);
-    else
-      g = add_scaled(t, g, p, decay);
-  }
-  tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
-  tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
-  tc_node root = tc_rec_unary(t, TC_OP_SQRT, square);
-  e->next_state[0] = avg, e->next_state[1] = square;
-  if (there == TC_NODE_ERR) {
-    root = f_num(t, TC_OP_MUL, root, opt->bias.second);
-    e->next_param = add_quotient(t, p, avg, f_num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
-  } else {
-    root = f_num(t, TC_OP_ADD, f_mul(t, root, opt->bias_there.second), o->eps);
-    tc_node rate = tc_rec_num_first(t, TC_OP_DIV, tc_num_float(-lr), opt->bias_there.first);
-    e->next_param = f_add(t, p, f_div(t, f_mul(t, avg, rate), root));
-  }
-}
-
-static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
-  const tc_rmsprop_options *o = &opt->rmsprop;
-  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
-  if (decay != 0) g = add_scaled(t, g, p, decay);
-  tc_node square = decay_square(t, state_of(t, e, 0), g, o->alpha, 1 - o->alpha);
-  tc_node root = f_num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
-  e->next_state[0] = square;
-  if (o->momentum > 0) {
-    tc_node buffer = add_quotient(t, f_num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
-    e->next_state[1] = buffer;
-    e->next_param = add_scaled(t, p, buffer, -lr);
-  } else {
-    e->next_param = add_quotient(t, p, g, root, -lr);
-  }
-}
-
 // ---- One step ----
 
 static tc_status ensure_states(const tc_optimizer *opt, int part, bool is_counted_there, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
-    entry *e = &opt->entries[i];
+    tc_optim_entry *e = &opt->entries[i];
     bool has_states = opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1]);
     e->next_count = TC_ON_HOST;
     if (e->part != part || (has_states && !is_counted_there)) continue;
@@ -434,7 +224,7 @@ static tc_status next_counts(tc_optimizer *opt, int part, bool scaled, tc_site s
   for (int i = 0; i < opt->n; i++)
     if (opt->entries[i].part == part && opt->entries[i].takes_part) tc_step_counts_join(c, opt->entries[i].count);
   for (int i = 0; i < opt->n; i++) {
-    entry *e = &opt->entries[i];
+    tc_optim_entry *e = &opt->entries[i];
     if (e->part != part || !e->takes_part || !(scaled || e->count != TC_ON_HOST)) continue;
     TC_TRY(tc_step_counts_next(c, e->count, e->n_steps, e->param, site, &e->next_count));
   }
@@ -447,36 +237,28 @@ static tc_node unless(tc_trace *t, tc_node skip, tc_tensor now, tc_node next, tc
   return skip == TC_NODE_ERR ? next : tc_rec_where(t, skip, tc_op_in(t, now), next);
 }
 
-static void update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
-  switch (opt->rule) {
-    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
-    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
-    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
-  }
-}
-
 // Records the entry's new values; false after a failure.
-static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e, tc_node skip) {
+static bool record_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_node skip) {
   e->next_param = TC_NODE_ERR;
   tc_node g = tc_rec_grad(t, e->param);
   if (g == TC_NODE_ERR) return true;
   tc_node p = tc_op_in(t, e->param);
   if (p == TC_NODE_ERR) return false;
   tc_type type = tc_node_type(t, p);
-  g = widened(t, tc_rec_cast(t, g, type)), p = widened(t, p);
-  update(opt, t, e, p, g);
+  g = tc_optim_widen(t, tc_rec_cast(t, g, type)), p = tc_optim_widen(t, p);
+  opt->rule->update(opt, t, e, p, g);
   e->next_param = unless(t, skip, e->param, e->next_param, type);
   for (int k = 0; k < opt->n_states; k++)
     if ((e->next_state[k] = unless(t, skip, e->state[k], e->next_state[k], type)) == TC_NODE_ERR) return false;
   return e->next_param != TC_NODE_ERR;
 }
 
-static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
+static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e) {
   if (e->next_param == TC_NODE_ERR) return TC_OK;
   for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
   TC_TRY(tc_rec_assign(t, e->param, e->next_param));
   if (e->next_count == TC_ON_HOST)
-    e->n_steps++;
+    tc_optim_count_step(opt, e);
   else
     tc_step_counts_move(&opt->counts_there, &e->count, e->next_count);
   return TC_OK;
@@ -488,44 +270,80 @@ static void retain_optimizer(void *owner) {
   atomic_fetch_add_explicit(&((tc_optimizer *)owner)->refs, 1, memory_order_relaxed);
 }
 
-static bool step_fits(const void *owner, const void *note) {
+// Which entries a step updates, and what they had counted before.
+typedef struct step_note {
+  int n;
+  struct {
+    bool steps;
+    int64_t n_steps;
+    double mu_product;
+  } entry[];
+} step_note;
+
+static void *note_step(void *owner, const void *like) {
   const tc_optimizer *opt = owner;
-  return !opt->ended && opt->n == ((const tc_step_note *)note)->n && opt->counts_there.n == 0;
+  step_note *note = tc_malloc(sizeof *note + (size_t)opt->n * sizeof note->entry[0]);
+  if (!note) return NULL;
+  note->n = opt->n;
+  for (int i = 0; i < opt->n; i++) {
+    note->entry[i].steps = like && ((const step_note *)like)->entry[i].steps;
+    note->entry[i].n_steps = opt->entries[i].n_steps, note->entry[i].mu_product = opt->entries[i].mu_product;
+  }
+  return note;
 }
 
+static void undo_step(void *owner, const void *note) {
+  tc_optimizer *opt = owner;
+  const step_note *was = note;
+  for (int i = 0; i < opt->n; i++)
+    opt->entries[i].n_steps = was->entry[i].n_steps, opt->entries[i].mu_product = was->entry[i].mu_product;
+}
+
+static bool step_fits(const void *owner, const void *note) {
+  const tc_optimizer *opt = owner;
+  return !opt->ended && opt->n == ((const step_note *)note)->n && opt->counts_there.n == 0;
+}
+
+// The numbers do not depend on the gradient.
 static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {
   tc_optimizer *opt = owner;
   for (int i = 0; i < opt->n; i++) {
-    entry e = opt->entries[i];
-    if (!((const tc_step_note *)note)->steps[i]) continue;
-    tc_node p = widened(t, tc_op_in(t, e.param));
-    update(opt, t, &e, p, p);  // the numbers do not depend on the gradient
+    if (!((const step_note *)note)->entry[i].steps) continue;
+    tc_optim_entry e = opt->entries[i];
+    tc_node p = tc_optim_widen(t, tc_op_in(t, e.param));
+    opt->rule->update(opt, t, &e, p, p);
   }
   return t->op_status == TC_OK;
 }
 
-static void count_step(void *owner, const void *note, int by) {
+static void count_step(void *owner, const void *note) {
   tc_optimizer *opt = owner;
-  for (int i = 0; i < opt->n; i++) opt->entries[i].n_steps += ((const tc_step_note *)note)->steps[i] ? by : 0;
+  for (int i = 0; i < opt->n; i++)
+    if (((const step_note *)note)->entry[i].steps) tc_optim_count_step(opt, &opt->entries[i]);
 }
 
 static const tc_step_ops step_ops = {.retain = retain_optimizer,
                                      .release = release_optimizer,
-                                     .copy_note = tc_step_note_copy,
+                                     .note = note_step,
+                                     .undo = undo_step,
                                      .fits = step_fits,
                                      .record_numbers = record_step_numbers,
                                      .count = count_step};
 
 static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t first_arg) {
-  tc_step_note *note = tc_step_note_create(opt->n);
+  step_note *note = note_step(opt, NULL);
   for (int i = 0; i < opt->n && note; i++)
-    note->steps[i] = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
+    note->entry[i].steps = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
   tc_optimizer_capture(t, &step_ops, opt, note, first_arg);
 }
 
 // Steps the parameters of one part, which are on one device.
 static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, tc_site site) {
-  bool is_counted_there = opt->counts && (skip || opt->counts_there.n);
+  bool is_counted_there = opt->n_counts && (skip || opt->counts_there.n);
+  if (skip && opt->rule == &tc_optim_nadam)
+    return tc_fail(
+        TC_ERR_STATE, "grad_scaler_step", site,
+        "nadam counts its momenta on the host, which does not know of skipped steps; take another optimizer");
   TC_TRY(ensure_states(opt, part, is_counted_there, site));
   if (is_counted_there) TC_TRY(next_counts(opt, part, skip, site));
   tc_status st = TC_OK;
@@ -580,7 +398,7 @@ static tc_status check_group(const char *name, const tc_optimizer *opt, int g, t
 
 static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
   TC_TRY(check_group(name, opt, g, site));
-  TC_TRY(check_range(name, site, "lr", lr, INFINITY));
+  TC_TRY(tc_optim_check_range(name, site, "lr", lr, INFINITY));
   tc_capture_break_mine("a learning rate that it sets", name, site);
   opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
   return TC_OK;
@@ -595,11 +413,40 @@ tc_status tc_set_group_lr_at(tc_optimizer *opt, int g, double lr, tc_site site) 
 }
 
 double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
-  return check_group("get_lr", opt, 0, site) == TC_OK ? lr_of(opt, 0) : NAN;
+  return check_group("get_lr", opt, 0, site) == TC_OK ? tc_optim_lr(opt, 0) : NAN;
 }
 
 double tc_get_group_lr_at(const tc_optimizer *opt, int g, tc_site site) {
-  return check_group("get_group_lr", opt, g, site) == TC_OK ? lr_of(opt, g) : NAN;
+  return check_group("get_group_lr", opt, g, site) == TC_OK ? tc_optim_lr(opt, g) : NAN;
+}
+
+double tc_get_initial_lr_at(const tc_optimizer *opt, int g, tc_site site) {
+  if (check_group("get_initial_lr", opt, g, site) != TC_OK) return NAN;
+  return isnan(opt->groups[g].initial_lr) ? tc_optim_lr(opt, g) : opt->groups[g].initial_lr;
+}
+
+tc_status tc_set_initial_lr_at(tc_optimizer *opt, int g, double lr, tc_site site) {
+  TC_TRY(check_group("set_initial_lr", opt, g, site));
+  TC_TRY(tc_optim_check_range("set_initial_lr", site, "lr", lr, INFINITY));
+  opt->groups[g].initial_lr = lr;
+  return TC_OK;
+}
+
+tc_status tc_set_momentum_at(tc_optimizer *opt, double momentum, tc_site site) {
+  if (opt == NULL) return no_optimizer("set_momentum", site);
+  if (!opt->rule->momentum || (opt->n_states == 0 && opt->rule == &tc_optim_sgd) ||
+      (opt->n_states == 1 && opt->rule == &tc_optim_rmsprop))
+    return tc_fail(TC_ERR_ARG, "set_momentum", site, "this %s has no momentum%s", opt->rule->kind,
+                   opt->rule->momentum ? "; create it with .momentum above 0" : ", nor beta1");
+  TC_TRY(tc_optim_check_range("set_momentum", site, opt->rule->momentum, momentum, 1));
+  tc_capture_break_mine("a momentum that it sets", "set_momentum", site);
+  opt->momentum = momentum;
+  return TC_OK;
+}
+
+double tc_get_momentum_at(const tc_optimizer *opt, tc_site site) {
+  if (opt == NULL) return (void)no_optimizer("get_momentum", site), NAN;
+  return opt->rule->momentum ? opt->momentum : 0;
 }
 
 int tc_optimizer_n_groups(const tc_optimizer *opt) {
@@ -611,9 +458,7 @@ int tc_optimizer_group(const tc_optimizer *opt, int i) {
 }
 
 const char *tc_optimizer_kind(const tc_optimizer *opt) {
-  static const char *const kinds[] = {[RULE_SGD] = "sgd", [RULE_ADAM] = "adam", [RULE_RMSPROP] = "rmsprop"};
-  if (opt == NULL) return "";
-  return opt->rule == RULE_ADAM && opt->adam.decoupled ? "adamw" : kinds[opt->rule];
+  return opt ? opt->rule->kind : "";
 }
 
 int tc_optimizer_n_parts(const tc_optimizer *opt) {
@@ -638,15 +483,16 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
     tc_trace *t = tc_op_begin("optimizer_state", site);
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "no state %d", i));
   }
-  const entry *e = &opt->entries[i / names_each(opt)];
+  const tc_optim_entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
   if (k == opt->n_states && e->count != TC_ON_HOST)
     return tc_cast_at(opt->counts_there.at[e->count].steps, TC_F64, site);
-  if (k == opt->n_states) return tc_full_at(TC_SCALAR, (double)e->n_steps, TC_F64, site);
+  if (k >= opt->n_states)
+    return tc_full_at(TC_SCALAR, k == opt->n_states ? (double)e->n_steps : e->mu_product, TC_F64, site);
   return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
 }
 
-static tc_status set_steps(tc_optimizer *opt, entry *e, tc_tensor value, tc_site site) {
+static tc_status set_steps(tc_optimizer *opt, tc_optim_entry *e, tc_tensor value, tc_site site) {
   double steps = 0;
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
   if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
@@ -656,13 +502,22 @@ static tc_status set_steps(tc_optimizer *opt, entry *e, tc_tensor value, tc_site
   return TC_OK;
 }
 
+static tc_status set_mu_product(tc_optim_entry *e, tc_tensor value, tc_site site) {
+  double product = 0;
+  TC_TRY(tc_item_at(value, TC_F64, &product, site));
+  if (!(product >= 0 && product <= 1))
+    return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "mu_product is %g, not within [0, 1]", product);
+  e->mu_product = product;
+  return TC_OK;
+}
+
 tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site) {
   TC_CALLED_AS("optimizer_set_state");
   if (tc_optimizer_state_name(opt, i) == NULL)
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
-  entry *e = &opt->entries[i / names_each(opt)];
+  tc_optim_entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
-  if (k == opt->n_states) return set_steps(opt, e, value, site);
+  if (k >= opt->n_states) return k == opt->n_states ? set_steps(opt, e, value, site) : set_mu_product(e, value, site);
   TC_TRY(ensure_state(opt, e, site));
   tc_trace *t = tc_op_begin("optimizer_set_state", site);
   bool tape = tc_rec_tape(t, false);

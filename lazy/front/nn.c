@@ -6,29 +6,7 @@
 
 #include "lazy/front/operand.h"
 
-static bool is_none(tc_tensor t) {
-  return t.slot == 0 && t.gen == 0;
-}
-
 // ---- Adding a module's parameters ----
-
-// What adds parameters adds all of a module's or none. It ends a scope of its own, so nobody
-// else holds the initial values. They are not computed if other values take their place first.
-typedef struct adding {
-  tc_nn_params *p;
-  int n_before;
-  tc_scope scope;
-} adding;
-
-static adding begin_adding(tc_nn_params *p, tc_site site) {
-  return (adding){p, tc_nn_count_all(p), tc_scope_begin_at(site)};
-}
-
-static tc_status end_adding(adding a, tc_status st) {
-  if (st != TC_OK && a.p) tc_nn_cut(a.p, a.n_before);
-  tc_scope_end_at(a.scope, 0);
-  return st;
-}
 
 // A weight [out, ..] and a bias [out], uniform within 1 / sqrt of the inputs of one output.
 static tc_status add_weights(const char *op, tc_nn_params *p, const char *path, tc_dims shape, bool bias,
@@ -36,11 +14,11 @@ static tc_status add_weights(const char *op, tc_nn_params *p, const char *path, 
   double n = 1;
   for (int i = 1; i < shape.rank; i++) n *= (double)shape.dim[i];
   double bound = n > 0 ? 1 / sqrt(n) : 0;
-  adding a = begin_adding(p, site);
+  tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
   if (st == TC_OK && bias)
     st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, shape.dim), -bound, bound, site), site);
-  return end_adding(a, st);
+  return tc_nn_end_adding(a, st);
 }
 
 // ---- Linear, embedding ----
@@ -58,10 +36,10 @@ tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, 
 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_embedding");
-  adding a = begin_adding(p, site);
+  tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight",
                                 tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
-  return end_adding(a, st);
+  return tc_nn_end_adding(a, st);
 }
 
 tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site) {
@@ -84,11 +62,11 @@ tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probabilit
 
 // weight of ones, and bias of zeros.
 static tc_status add_norm(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
-  adding a = begin_adding(p, site);
+  tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site);
   if (st == TC_OK && bias)
     st = tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
-  return end_adding(a, st);
+  return tc_nn_end_adding(a, st);
 }
 
 tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
@@ -128,13 +106,13 @@ tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t cha
   TC_CALLED_AS("nn_add_batch_norm");
   const char *op = "nn_add_batch_norm";
   tc_dims shape = tc_dims_of(1, &channels);
-  adding a = begin_adding(p, site);
+  tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = add_norm(op, p, path, channels, true, site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site);
   if (st == TC_OK)
     st = tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
-  return end_adding(a, st);
+  return tc_nn_end_adding(a, st);
 }
 
 tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps,
@@ -150,7 +128,7 @@ tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor
   if (momentum == 0) options.momentum = TC_ZERO;
   if (eps == 0) options.eps = TC_ZERO;
   tc_tensor y = tc_batch_norm_at(x, mean, var, weight, bias, options, site);
-  if (!options.training || is_none(count) || !tc_is_valid(y)) return y;
+  if (!options.training || tc_is_null(count) || !tc_is_valid(y)) return y;
   tc_status st = tc_assign_at(count, tc_add_num_at(count, tc_num_int(1), site), site);
   return st == TC_OK ? y : tc_poison(st);
 }
@@ -191,7 +169,7 @@ static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value
   TC_TRY(tc_operand_check(op, query, site));
   TC_TRY(tc_operand_check(op, key, site));
   TC_TRY(tc_operand_check(op, value, site));
-  if (!is_none(o->mask)) TC_TRY(tc_operand_check(op, o->mask, site));
+  if (!tc_is_null(o->mask)) TC_TRY(tc_operand_check(op, o->mask, site));
   tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site), v = tc_shape_at(value, site);
   bool fits = q.rank == 3 && k.rank == 3 && v.rank == 3 && k.dim[1] == v.dim[1];
   for (int i = 0; i < 3; i += 2) fits = fits && q.dim[i] == k.dim[i] && q.dim[i] == v.dim[i];
@@ -232,9 +210,9 @@ static tc_status add_attention(const char *op, tc_nn_params *p, const char *path
 
 tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_multihead_attention");
-  adding a = begin_adding(p, site);
+  tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = add_attention("nn_add_multihead_attention", p, path, dim, bias, site);
-  return end_adding(a, st);
+  return tc_nn_end_adding(a, st);
 }
 
 typedef struct projection {
@@ -245,7 +223,7 @@ typedef struct projection {
 // x through thirds first to last - 1 of the input projection.
 static tc_tensor project(tc_tensor x, const projection *p, int first, int last, tc_site site) {
   tc_tensor weight = tc_slice_at(p->weight, 0, first * p->dim, last * p->dim, 1, site), bias = p->bias;
-  if (!is_none(bias)) bias = tc_slice_at(bias, 0, first * p->dim, last * p->dim, 1, site);
+  if (!tc_is_null(bias)) bias = tc_slice_at(bias, 0, first * p->dim, last * p->dim, 1, site);
   return tc_linear_at(x, weight, bias, site);
 }
 

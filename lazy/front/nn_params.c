@@ -248,9 +248,8 @@ tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
   return tc_safetensors_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
 }
 
-// An optimizer's parameter that is not among ours would not be saved.
-static tc_status check_has_params(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts,
-                                  tc_site site) {
+tc_status tc_nn_check_optimizers(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts,
+                                 tc_site site) {
   if (p == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no list");
   for (int k = 0; opts && k < n_opts; k++) {
     tc_tensor t;
@@ -268,7 +267,7 @@ static tc_status check_has_params(const char *op, const tc_nn_params *p, int n_o
 tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
                                    int64_t step, tc_site site) {
   TC_CALLED_AS("nn_checkpoint_save");
-  TC_TRY(check_has_params("nn_checkpoint_save", p, n_opts, opts, site));
+  TC_TRY(tc_nn_check_optimizers("nn_checkpoint_save", p, n_opts, opts, site));
   return tc_checkpoint_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, step,
                                     site);
 }
@@ -276,7 +275,7 @@ tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int 
 tc_status tc_nn_checkpoint_load_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
                                    int64_t *out_step, tc_site site) {
   TC_CALLED_AS("nn_checkpoint_load");
-  TC_TRY(check_has_params("nn_checkpoint_load", p, n_opts, opts, site));
+  TC_TRY(tc_nn_check_optimizers("nn_checkpoint_load", p, n_opts, opts, site));
   return tc_checkpoint_load_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, out_step,
                                     site);
 }

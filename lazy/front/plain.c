@@ -8,8 +8,8 @@
 #include <tc/backend.h>
 #include <tc/compile.h>
 #include <tc/control.h>
-#include <tc/nn.h>
 #include <tc/program.h>
+#include <tc/train.h>
 
 #include "runtime/status.h"
 
@@ -112,6 +112,15 @@ PLAIN(tc_optimizer *, tc_adam, (const tc_tensor *params, int n, tc_adam_options 
 PLAIN(tc_optimizer *, tc_adamw, (const tc_tensor *params, int n, tc_adam_options options), params, n, options, CALLER)
 PLAIN(tc_optimizer *, tc_rmsprop, (const tc_tensor *params, int n, tc_rmsprop_options options), params, n, options,
       CALLER)
+PLAIN(tc_optimizer *, tc_adagrad, (const tc_tensor *params, int n, tc_adagrad_options options), params, n, options,
+      CALLER)
+PLAIN(tc_optimizer *, tc_nadam, (const tc_tensor *params, int n, tc_nadam_options options), params, n, options,
+      CALLER)
+PLAIN(tc_optimizer *, tc_radam, (const tc_tensor *params, int n, tc_radam_options options), params, n, options,
+      CALLER)
+PLAIN(tc_optimizer *, tc_adamax, (const tc_tensor *params, int n, tc_adamax_options options), params, n, options,
+      CALLER)
+PLAIN(tc_optimizer *, tc_lion, (const tc_tensor *params, int n, tc_lion_options options), params, n, options, CALLER)
 PLAIN(tc_status, tc_optimizer_add_group, (tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options
       options), opt, params, n, options, CALLER)
 PLAIN(tc_status, tc_optimizer_step, (tc_optimizer *opt), opt, CALLER)
@@ -120,6 +129,10 @@ PLAIN(tc_status, tc_set_lr, (tc_optimizer *opt, double lr), opt, lr, CALLER)
 PLAIN(double, tc_get_lr, (const tc_optimizer *opt), opt, CALLER)
 PLAIN(tc_status, tc_set_group_lr, (tc_optimizer *opt, int group, double lr), opt, group, lr, CALLER)
 PLAIN(double, tc_get_group_lr, (const tc_optimizer *opt, int group), opt, group, CALLER)
+PLAIN(double, tc_get_initial_lr, (const tc_optimizer *opt, int group), opt, group, CALLER)
+PLAIN(tc_status, tc_set_initial_lr, (tc_optimizer *opt, int group, double lr), opt, group, lr, CALLER)
+PLAIN(tc_status, tc_set_momentum, (tc_optimizer *opt, double momentum), opt, momentum, CALLER)
+PLAIN(double, tc_get_momentum, (const tc_optimizer *opt), opt, CALLER)
 PLAIN(tc_tensor, tc_optimizer_state, (const tc_optimizer *opt, int i), opt, i, CALLER)
 PLAIN(tc_status, tc_optimizer_set_state, (tc_optimizer *opt, int i, tc_tensor value), opt, i, value, CALLER)
 PLAIN(tc_tensor, tc_clip_grad_norm, (const tc_tensor *params, int n, double max_norm), params, n, max_norm, CALLER)
@@ -197,12 +210,81 @@ PLAIN(tc_tensor, tc_nn_multihead_attention, (const tc_nn_params *p, const char *
       tc_tensor value, tc_nn_attention_options options), p, path, query, key, value, options, CALLER)
 PLAIN(tc_tensor, tc_nn_attention, (tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options),
       query, key, value, options, CALLER)
+PLAIN(tc_status, tc_nn_add_rnn, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options
+      options), p, path, in, hidden, options, CALLER)
+PLAIN(tc_status, tc_nn_add_gru, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options
+      options), p, path, in, hidden, options, CALLER)
+PLAIN(tc_status, tc_nn_add_lstm, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options
+      options), p, path, in, hidden, options, CALLER)
+PLAIN(tc_tensor, tc_nn_rnn, (const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+      tc_nn_rnn_options options), p, path, x, state, options, CALLER)
+PLAIN(tc_tensor, tc_nn_gru, (const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+      tc_nn_rnn_options options), p, path, x, state, options, CALLER)
+PLAIN(tc_tensor, tc_nn_lstm, (const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state,
+      tc_nn_rnn_options options), p, path, x, state, options, CALLER)
+PLAIN(tc_status, tc_nn_add_rnn_cell, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias), p,
+      path, in, hidden, bias, CALLER)
+PLAIN(tc_status, tc_nn_add_gru_cell, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias), p,
+      path, in, hidden, bias, CALLER)
+PLAIN(tc_status, tc_nn_add_lstm_cell, (tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias), p,
+      path, in, hidden, bias, CALLER)
+PLAIN(tc_tensor, tc_nn_rnn_cell, (const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h, bool relu), p,
+      path, x, h, relu, CALLER)
+PLAIN(tc_tensor, tc_nn_gru_cell, (const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor h), p, path, x, h,
+      CALLER)
+PLAIN(tc_tensor, tc_nn_lstm_cell, (const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_rnn_state *state), p,
+      path, x, state, CALLER)
+PLAIN(tc_status, tc_nn_add_transformer_encoder_layer, (tc_nn_params *p, const char *path, int64_t dim,
+      tc_nn_transformer_options options), p, path, dim, options, CALLER)
+PLAIN(tc_tensor, tc_nn_transformer_encoder_layer, (const tc_nn_params *p, const char *path, tc_tensor x,
+      tc_nn_transformer_options options), p, path, x, options, CALLER)
+PLAIN(tc_status, tc_nn_add_transformer_decoder_layer, (tc_nn_params *p, const char *path, int64_t dim,
+      tc_nn_transformer_options options), p, path, dim, options, CALLER)
+PLAIN(tc_tensor, tc_nn_transformer_decoder_layer, (const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor
+      memory, tc_nn_transformer_options options), p, path, x, memory, options, CALLER)
+PLAIN(tc_status, tc_nn_add_transformer_encoder, (tc_nn_params *p, const char *path, int64_t dim, int n_layers,
+      tc_nn_transformer_options options), p, path, dim, n_layers, options, CALLER)
+PLAIN(tc_tensor, tc_nn_transformer_encoder, (const tc_nn_params *p, const char *path, tc_tensor x,
+      tc_nn_transformer_options options), p, path, x, options, CALLER)
+PLAIN(tc_status, tc_nn_add_transformer_decoder, (tc_nn_params *p, const char *path, int64_t dim, int n_layers,
+      tc_nn_transformer_options options), p, path, dim, n_layers, options, CALLER)
+PLAIN(tc_tensor, tc_nn_transformer_decoder, (const tc_nn_params *p, const char *path, tc_tensor x, tc_tensor memory,
+      tc_nn_transformer_options options), p, path, x, memory, options, CALLER)
 PLAIN(tc_tensor, tc_nn_dropout, (const tc_nn_params *p, tc_tensor x, double probability), p, x, probability, CALLER)
 PLAIN(tc_tensor, tc_nn_uniform, (tc_dims shape, double low, double high), shape, low, high, CALLER)
 PLAIN(tc_tensor, tc_nn_normal, (tc_dims shape, double mean, double std), shape, mean, std, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_uniform, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_xavier_normal, (tc_dims shape, double gain), shape, gain, CALLER)
 PLAIN(tc_tensor, tc_nn_kaiming_uniform, (tc_dims shape, double a), shape, a, CALLER)
+PLAIN(tc_schedule *, tc_step_lr, (tc_optimizer *opt, int64_t step_size, double gamma), opt, step_size, gamma, CALLER)
+PLAIN(tc_schedule *, tc_multi_step_lr, (tc_optimizer *opt, const int64_t *milestones, int n, double gamma), opt,
+      milestones, n, gamma, CALLER)
+PLAIN(tc_schedule *, tc_exponential_lr, (tc_optimizer *opt, double gamma), opt, gamma, CALLER)
+PLAIN(tc_schedule *, tc_cosine_annealing_lr, (tc_optimizer *opt, int64_t t_max, double eta_min), opt, t_max, eta_min,
+      CALLER)
+PLAIN(tc_schedule *, tc_cosine_annealing_warm_restarts, (tc_optimizer *opt, int64_t t_0, int64_t t_mult, double
+      eta_min), opt, t_0, t_mult, eta_min, CALLER)
+PLAIN(tc_schedule *, tc_constant_lr, (tc_optimizer *opt, tc_constant_lr_options options), opt, options, CALLER)
+PLAIN(tc_schedule *, tc_linear_lr, (tc_optimizer *opt, tc_linear_lr_options options), opt, options, CALLER)
+PLAIN(tc_schedule *, tc_polynomial_lr, (tc_optimizer *opt, tc_polynomial_lr_options options), opt, options, CALLER)
+PLAIN(tc_schedule *, tc_lambda_lr, (tc_optimizer *opt, double (*fn)(int64_t step, int group, void *user), void *user),
+      opt, fn, user, CALLER)
+PLAIN(tc_schedule *, tc_one_cycle_lr, (tc_optimizer *opt, tc_one_cycle_lr_options options), opt, options, CALLER)
+PLAIN(tc_schedule *, tc_reduce_lr_on_plateau, (tc_optimizer *opt, tc_reduce_lr_on_plateau_options options), opt,
+      options, CALLER)
+PLAIN(tc_schedule *, tc_sequential_lr, (tc_optimizer *opt, int n, tc_schedule *const *schedules, const int64_t
+      *milestones), opt, n, schedules, milestones, CALLER)
+PLAIN(tc_schedule *, tc_chained_scheduler, (int n, tc_schedule *const *schedules), n, schedules, CALLER)
+PLAIN(tc_status, tc_schedule_step, (tc_schedule *s), s, CALLER)
+PLAIN(tc_status, tc_schedule_step_metric, (tc_schedule *s, double metric), s, metric, CALLER)
+PLAIN(tc_tensor, tc_schedule_state, (const tc_schedule *s), s, CALLER)
+PLAIN(tc_status, tc_schedule_set_state, (tc_schedule *s, tc_tensor state), s, state, CALLER)
+PLAIN(tc_ema *, tc_ema_create, (const tc_nn_params *model, tc_ema_options options), model, options, CALLER)
+PLAIN(tc_status, tc_ema_update, (tc_ema *ema), ema, CALLER)
+PLAIN(tc_status, tc_training_save, (const char *path, const tc_training *training, int64_t step), path, training,
+      step, CALLER)
+PLAIN(tc_status, tc_training_load, (const char *path, const tc_training *training, int64_t *out_step), path, training,
+      out_step, CALLER)
 PLAIN(tc_compiled *, tc_compile, (tc_compile_fn fn, void *user, const tc_compile_options *options), fn, user, options,
       CALLER)
 PLAIN(tc_status, tc_compiled_call, (tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out), c, in,

@@ -318,8 +318,7 @@ tc_tensor tc_var_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   return tc_op_end(t, f_narrow(t, variance(t, a, mask, correction, keepdim), type));
 }
 
-// a's root (or power) with slope 0 where a is 0, PyTorch's choice for std and norm.
-static tc_node root(tc_trace *t, tc_node a, double power) {
+tc_node tc_compose_root(tc_trace *t, tc_node a, double power) {
   tc_node zero = f_num(t, TC_OP_EQ, a, 0.0), safe = f_fill(t, zero, 1.0, a);
   tc_node r = power == 0.5 ? tc_rec_unary(t, TC_OP_SQRT, safe) : f_num(t, TC_OP_POW, safe, power);
   return f_fill(t, zero, 0.0, r);
@@ -330,7 +329,7 @@ tc_tensor tc_std_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   uint32_t mask;
   tc_type type;
   tc_node a = open_fold(t, x, &axes, &mask, &type), var = variance(t, a, mask, correction, keepdim);
-  return tc_op_end(t, var == TC_NODE_ERR ? var : f_narrow(t, root(t, var, 0.5), type));
+  return tc_op_end(t, var == TC_NODE_ERR ? var : f_narrow(t, tc_compose_root(t, var, 0.5), type));
 }
 
 // log(sum(exp(x - m))) + m with m the finite maximum. A row of -inf (or of nothing) gives -inf with
@@ -379,9 +378,9 @@ tc_tensor tc_norm_at(tc_tensor x, double p, tc_dims axes, bool keepdim, tc_site 
   } else if (p == 1.0) {
     out = tc_rec_fold(t, TC_OP_SUM, size, mask, keepdim);
   } else if (p == 2.0) {
-    out = root(t, tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, a), mask, keepdim), 0.5);
+    out = tc_compose_root(t, tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, a), mask, keepdim), 0.5);
   } else if (p > 0.0) {
-    out = root(t, tc_rec_fold(t, TC_OP_SUM, root(t, size, p), mask, keepdim), 1.0 / p);
+    out = tc_compose_root(t, tc_rec_fold(t, TC_OP_SUM, tc_compose_root(t, size, p), mask, keepdim), 1.0 / p);
   } else {  // a zero makes the sum infinite and the norm 0
     out = f_num(t, TC_OP_POW, tc_rec_fold(t, TC_OP_SUM, f_num(t, TC_OP_POW, size, p), mask, keepdim), 1.0 / p);
   }

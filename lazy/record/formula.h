@@ -1,8 +1,9 @@
 // Short names for the arithmetic of formulas over nodes, so that compositions read like the
 // mathematics they come from.
 // Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c,
-// order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Invariants:
-// poison in, poison out, silently, as in record.h.
+// order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c, losses_classes.c,
+// losses_distance.c and activations.c; and to the optimizers' formulas. Invariants: poison in,
+// poison out, silently, as in record.h.
 #pragma once
 
 #include "lazy/record/record.h"
@@ -83,5 +84,16 @@ bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, 
 // [n, c, ..] as [n, .., c], and back (lazy/ops/conv.c).
 tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
 tc_node tc_compose_channels_first(tc_trace *t, tc_node a);
+// a's root (or power) with slope 0 where a is 0, PyTorch's choice for std and norm.
+tc_node tc_compose_root(tc_trace *t, tc_node a, double power);
+// What is left of a loss's elements by a reduction; poison after reporting one that there is not
+// (lazy/ops/losses.c).
+tc_node tc_compose_reduce(tc_trace *t, tc_node each, tc_reduction reduction);
+// The result type of a loss: the wider of the two operands' (lazy/ops/losses.c).
+tc_type tc_compose_loss_type(const tc_trace *t, tc_node a, tc_node b);
+// A bit for each axis of a.
+static inline uint32_t f_all_axes(const tc_trace *t, tc_node a) {
+  return a == TC_NODE_ERR ? 0 : UINT32_C(0xff) >> (TC_MAX_RANK - tc_node_dims(t, a)->rank);
+}
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);

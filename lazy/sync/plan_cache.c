@@ -6,6 +6,7 @@
 
 #include "lazy/lowering.h"
 #include "lazy/sync/plan_build.h"
+#include "lazy/sync/size_cache.h"
 #include "lazy/trace/body.h"
 #include "lazy/trace/latest_plans.h"
 #include "runtime/fork.h"
@@ -51,10 +52,11 @@ static tc_lru_entry *mark_gone(tc_lru_entry *gone, tc_prof_miss by) {
   return gone;
 }
 
-tc_prof_miss tc_plan_miss(tc_hash hash) {
+tc_prof_miss tc_plan_miss(const tc_plan *p) {
+  if (p->is_bound) return TC_PROF_MISS_BOUND;
   pthread_mutex_lock(&self.lock);
-  const struct left *l = &self.left[hash.lo % N_LEFT];
-  tc_prof_miss by = l->hash == hash.lo && l->by ? l->by : TC_PROF_MISS_NEW;
+  const struct left *l = &self.left[p->hash.lo % N_LEFT];
+  tc_prof_miss by = l->hash == p->hash.lo && l->by ? l->by : TC_PROF_MISS_NEW;
   pthread_mutex_unlock(&self.lock);
   return by;
 }
@@ -65,6 +67,7 @@ static void drop_evicted(tc_lru_entry *gone) {
   for (tc_lru_entry *next; gone; gone = next) {
     next = gone->next;
     tc_trace_forget_plan((tc_plan *)gone);
+    tc_size_cache_forget((const tc_plan *)gone);
     tc_plan_release((tc_plan *)gone);
   }
 }
@@ -124,18 +127,23 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
     return TC_OK;
   }
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
-  *out = find_plan(t->word, n_word, hash);
-  *hit = *out != NULL;
-  if (!*hit) {
-    uint64_t start = tc_ticks();
+  uint64_t pattern = 0;
+  bool bound = false;
+  if (!(*out = find_plan(t->word, n_word, hash)) &&
+      (*out = tc_size_cache_find(t, n_rec_words, n_word, hash, &pattern, &bound, compile_ticks)) != NULL)
+    (void)count_use(*out);
+  *hit = *out && !bound;
+  if (!*out) {
+    uint64_t start = tc_ticks(), took;
     tc_watch watch;
     tc_watch_begin(&watch, t->n_node);
     tc_status st = tc_plan_build(t, n_rec_words, n_word, hash, out);
     tc_watch_end(&watch);
     TC_TRY(st);
-    *compile_ticks += tc_ticks_between(start, tc_ticks());
+    *compile_ticks += took = tc_ticks_between(start, tc_ticks());
     pin_plan(*out);
     keep_plan(*out);
+    tc_size_cache_note(*out, pattern, took - TC_MIN(took, (*out)->compile_ticks));
   } else {
     pin_plan(*out);
   }
@@ -222,6 +230,7 @@ static void clear_cache(void) {
   pthread_mutex_lock(&self.lock);
   tc_lru_entry *gone = mark_gone(tc_lru_take_all(&self.plans), TC_PROF_MISS_CLEARED);
   pthread_mutex_unlock(&self.lock);
+  tc_size_cache_clear();
   drop_evicted(gone);
 }
 
@@ -244,6 +253,7 @@ tc_cache_info tc_cache_stats(void) {
   info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses,
   info.n_plans = self.plans.n;
   pthread_mutex_unlock(&self.lock);
+  info.plan_bound = tc_size_cache_count();
   tc_lowering.stats(&info);
   tc_leave();
   return info;

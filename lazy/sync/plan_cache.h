@@ -15,9 +15,9 @@
 // compile_ticks: what building it took is added.
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit,
                       uint64_t *compile_ticks);
-// Why no plan of this hash was cached when it was looked up last. Of plans that left the cache, the
-// latest 1024 are known, but for those whose place another one took.
-tc_prof_miss tc_plan_miss(tc_hash hash);
+// Why this plan was not cached when it was looked up last. Of plans that left the cache, the latest
+// 1024 are known, but for those whose place another one took.
+tc_prof_miss tc_plan_miss(const tc_plan *p);
 // The plan of a run of two records, which is never launched: a leaf, and its value in another
 // memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);

@@ -216,7 +216,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
     times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
     times.allocated_first = w.allocated, times.allocated = allocated;
     times.note = t->graph_note[0] ? t->graph_note : NULL;
-    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
+    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p));
     tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks(), t->graph_note[0] = '\0';
   }
   tc_free(w.done.times);

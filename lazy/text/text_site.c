@@ -32,3 +32,9 @@ tc_site tc_text_site(const char *text) {
   while (!atomic_compare_exchange_weak_explicit(list, &first, added, memory_order_release, memory_order_relaxed));
   return (tc_site)(uintptr_t)added->text;
 }
+
+void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
+  char number[16];
+  snprintf(number, sizeof number, "%%%u", n);
+  t->op = tc_op_names[x->op], t->op_site = tc_text_site(x->site && *x->site ? x->site : number);
+}

@@ -2,6 +2,8 @@
 // plan.h.
 #include "lazy/trace/plan.h"
 
+#include <string.h>
+
 #include "lazy/lowering.h"
 #include "runtime/arena.h"
 
@@ -65,4 +67,39 @@ void tc_plan_shrink(tc_plan *p) {
   if (!dev) return;
   p->dev = dev;
   place_bytes(p);
+}
+
+static void *copy_of(const void *list, size_t bytes) {
+  void *copy = tc_malloc(bytes + 1);
+  if (copy && bytes) memcpy(copy, list, bytes);
+  return copy;
+}
+
+tc_plan *tc_plan_copy(const tc_plan *from, const uint64_t *word) {
+  tc_plan *p = tc_malloc(sizeof *p);
+  if (!p) return NULL;
+  memcpy(p, from, sizeof *p);
+  p->entry = (tc_lru_entry){.next = NULL};
+  atomic_store_explicit(&p->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&p->profiled, 0, memory_order_relaxed);
+  atomic_store_explicit(&p->gone, false, memory_order_relaxed);
+  p->program = NULL, p->runner = (tc_graph_runner){.run = NULL}, p->n_compiled = 0;
+  p->compile_ticks = p->describe_ticks = 0;
+  size_t n = (size_t)p->n_node + 1;
+  p->word = copy_of(word, p->n_word * sizeof p->word[0]);
+  p->at = copy_of(from->at, 2 * n * sizeof p->at[0]);
+  p->leaf_of = copy_of(from->leaf_of, 3 * n * sizeof p->leaf_of[0]);
+  p->dev = copy_of(from->dev, (size_t)p->n_node + 2 * (size_t)p->n_leaf + p->n_out);
+  p->out = copy_of(from->out, p->n_out * sizeof p->out[0]);
+  if (!p->word || !p->at || !p->leaf_of || !p->dev || !p->out) return destroy_plan(p), NULL;
+  p->arg_at = p->at + n;
+  p->out_of = p->leaf_of + n, p->same_bytes = p->out_of + n;
+  place_bytes(p);
+  p->flag = (const uint8_t *)(p->word + p->n_rec_words);
+  for (uint32_t o = 0; o < p->n_out; o++) {
+    const tc_rec *r = tc_plan_rec(p, p->out[o].node);
+    p->out[o].donor = TC_LEAF_NONE;
+    p->out[o].bytes = (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
+  }
+  return p;
 }

@@ -54,6 +54,7 @@ typedef struct tc_plan {
   uint64_t compile_ticks, describe_ticks;  // of making it: compiling kernels; facts for a profile
   _Atomic uint64_t profiled;  // the profile that has it (its generation), and its number there. 0: none has
   _Atomic bool gone;  // true: no longer in the cache
+  bool is_bound;  // true: bound to its sizes, not lowered for them (lazy/sync/size_cache.h)
 } tc_plan;
 
 static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
@@ -89,6 +90,9 @@ static inline tc_plan *tc_plan_retain(tc_plan *p) {
 void tc_plan_release(tc_plan *p);  // NULL: does nothing
 // A plan with space for these counts, and for as many outputs as nodes; NULL out of memory.
 tc_plan *tc_plan_allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint32_t n_rec_words, uint32_t n_word);
+// A plan of other sizes: these words, of the same records, and outputs of their bytes. It is not
+// lowered. NULL out of memory.
+tc_plan *tc_plan_copy(const tc_plan *from, const uint64_t *word);
 // Once its number of outputs is known: frees the space for others.
 void tc_plan_shrink(tc_plan *p);
 // Fills same_bytes.

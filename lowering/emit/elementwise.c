@@ -70,7 +70,10 @@ void tc_emitter_elementwise(tc_emit_ctx *s) {
   int64_t n = s->gp->k;
   evicted_sources far = find_evicted(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
-  int block = tc_emit_power_for(n, gpu ? GPU_FLAT_LANES : interpreted ? INTERPRETED_LANES : LANES);
+  // with many sizes, most of them have whole blocks
+  int block = tc_emit_power_for(s->g->any_size ? LANES : n, gpu           ? GPU_FLAT_LANES
+                                                            : interpreted ? INTERPRETED_LANES
+                                                                          : LANES);
   s->lanes = gpu || interpreted ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_emit_lanes_of_work(s)));
   tc_emit_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;

@@ -244,14 +244,15 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   bool chains = false;
   for (int i = 0; i < n_folds; i++) chains |= folds[i].total != TC_NONE;
   s->bound[TC_RANGE_F] = true;
-  if (whole > 0) {
+  bool any = s->g->any_size && s->gp->kind == TC_FUSION_ROW;  // for many sizes both parts are there, and may be empty
+  if (whole > 0 || any) {
     tc_val from = i64(s, 0), to = i64(s, whole);
     if (chains) {
       from = loop(s, from, to, TC_FOLD_CHAIN * step);
       to = least(s, add_i64(s, from, TC_FOLD_CHAIN * step), to);
     }
     s->at[TC_RANGE_F] = loop(s, from, to, step);
-    s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f,
+    s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f && !any,
     s->hints.prefetch_distance = row_prefetch_distance(s, d), s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
     s->hints.prefetch_far = prefetches_into_l2(s);
     pass_body(s, d, folds, n_folds);
@@ -260,7 +261,7 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
     for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
     if (chains) end(s);
   }
-  if (whole < f) {
+  if (whole < f || any) {
     // A loop of one iteration, so that values computed in it stay inside.
     s->at[TC_RANGE_F] = loop(s, i64(s, whole), i64(s, f), step);
     tc_emit_set_mask(s, s->at[TC_RANGE_F], i64(s, f));

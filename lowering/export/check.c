@@ -152,7 +152,7 @@ static bool is_row(const checker *c, const tc_tcx_step *s) {
   if (n == 0 || n > TC_REF_MAX_IN + 1 || s->value > c->s->row_value.n || n > c->s->row_value.n - s->value ||
       s->attr > c->s->row_attr.n || s->n_attr > c->s->row_attr.n - s->attr)
     return false;
-  if (s->kind == TC_TCX_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
+  if (s->kind == TC_TCX_STEP_ROW && tc_op_arity[op] <= 2 && n != tc_op_arity[op] + 1u) return false;
   for (uint32_t i = 0; i < n; i++) {  // of values the result's entry comes first, of bindings last
     const tc_tcx_row_value *v = &x->row_values[c->s->row_value.first + s->value + (i + 1) % n];
     uint64_t bytes = bytes_of(v->type, v->rank, v->dim);
@@ -177,7 +177,7 @@ static bool is_check(const checker *c, const tc_tcx_step *s) {
 // and constants that are made.
 static bool is_preparing(const checker *c, const tc_tcx_step *s) {
   uint32_t first = c->p->leaf.n + c->p->out.n;
-  if (s->kind != TC_TCX_KERNEL) return false;
+  if (s->kind != TC_TCX_STEP_KERNEL) return false;
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < s->n_binding; i++) {
       uint32_t storage = c->x->bindings[c->s->binding.first + s->first_binding + i];
@@ -274,13 +274,13 @@ static bool is_step(const checker *c, const tc_tcx_step *s) {
       !is_text_or_none(x, s->op))
     return false;
   switch (s->kind) {
-    case TC_TCX_KERNEL:
+    case TC_TCX_STEP_KERNEL:
       return s->kernel < x->n_kernels && s->n_binding == x->kernels[s->kernel].n_buf &&
              s->n_num >= x->kernels[s->kernel].n_num;
-    case TC_TCX_ROW:
-    case TC_TCX_ZERO: return is_row(c, s);
-    case TC_TCX_CHECK: return is_check(c, s);
-    case TC_TCX_CONTROL: return is_control(c, s);
+    case TC_TCX_STEP_ROW:
+    case TC_TCX_STEP_ZERO: return is_row(c, s);
+    case TC_TCX_STEP_CHECK: return is_check(c, s);
+    case TC_TCX_STEP_CONTROL: return is_control(c, s);
     default: return false;
   }
 }

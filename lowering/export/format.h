@@ -66,8 +66,8 @@ enum { TC_TCX_INPUT, TC_TCX_WEIGHT, TC_TCX_STORED, TC_TCX_OPERAND };
 
 // What a leaf of a plan is.
 typedef struct tc_tcx_leaf {
-  // INPUT, WEIGHT; STORED: a constant, a number in `weights` too, that no program shows; OPERAND: of
-  // a body
+  // INPUT, WEIGHT. STORED: a constant, a number in `weights` too, which no program shows. OPERAND:
+  // of a body.
   uint32_t kind;
   uint32_t number;
   uint64_t bytes;
@@ -80,7 +80,14 @@ typedef struct tc_tcx_result {
 } tc_tcx_result;
 
 // Kinds of steps: those of tc_step_kind that a file has, by numbers of its own.
-enum { TC_TCX_KERNEL, TC_TCX_ROW, TC_TCX_ZERO, TC_TCX_CHECK, TC_TCX_CONTROL, TC_TCX_N_KINDS };
+enum {
+  TC_TCX_STEP_KERNEL,
+  TC_TCX_STEP_ROW,
+  TC_TCX_STEP_ZERO,
+  TC_TCX_STEP_CHECK,
+  TC_TCX_STEP_CONTROL,
+  TC_TCX_N_STEP_KINDS
+};
 
 typedef struct tc_tcx_step {
   uint8_t kind, is_matmul, zero[2];

@@ -146,11 +146,11 @@ static tc_status find_kernel(tc_program_file *p, uint32_t number, tc_kernel **ou
 
 static tc_status build_control(tc_program_file *p, uint32_t number, tc_control **out);
 
-static const uint8_t kinds[TC_TCX_N_KINDS] = {[TC_TCX_KERNEL] = TC_STEP_KERNEL,
-                                              [TC_TCX_ROW] = TC_STEP_ROW,
-                                              [TC_TCX_ZERO] = TC_STEP_ZERO,
-                                              [TC_TCX_CHECK] = TC_STEP_CHECK,
-                                              [TC_TCX_CONTROL] = TC_STEP_CONTROL};
+static const uint8_t kinds[TC_TCX_N_STEP_KINDS] = {[TC_TCX_STEP_KERNEL] = TC_STEP_KERNEL,
+                                                   [TC_TCX_STEP_ROW] = TC_STEP_ROW,
+                                                   [TC_TCX_STEP_ZERO] = TC_STEP_ZERO,
+                                                   [TC_TCX_STEP_CHECK] = TC_STEP_CHECK,
+                                                   [TC_TCX_STEP_CONTROL] = TC_STEP_CONTROL};
 
 static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_t i, tc_program *q) {
   tc_step *s = &q->step[i];
@@ -171,13 +171,13 @@ static tc_status build_step(tc_program_file *p, const tc_tcx_step *from, uint32_
                  .writes = from->writes,
                  .bytes = from->bytes,
                  .same = from->same};
-  if (from->kind == TC_TCX_KERNEL) {
+  if (from->kind == TC_TCX_STEP_KERNEL) {
     TC_TRY(find_kernel(p, from->kernel, &s->kernel));
     q->scratch_bytes = TC_MAX_OF(q->scratch_bytes, s->kernel->scratch_bytes);
-  } else if (from->kind == TC_TCX_CONTROL) {
+  } else if (from->kind == TC_TCX_STEP_CONTROL) {
     q->n_control++;
     TC_TRY(build_control(p, from->kernel, &s->control));
-  } else if (from->kind != TC_TCX_CHECK) {
+  } else if (from->kind != TC_TCX_STEP_CHECK) {
     s->row.value = from->value, s->row.attr = from->attr;
   }
   return TC_OK;

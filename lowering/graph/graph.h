@@ -38,6 +38,11 @@ typedef struct tc_gnode {
   uint32_t n_readers;
 } tc_gnode;
 
+// Of a fold over `run` elements that is cut in parts of one length. part: 0: it has none.
+typedef struct tc_fold_guard {
+  int64_t run, inner, part;
+} tc_fold_guard;
+
 typedef struct tc_graph {
   tc_arena *arena;
   const tc_plan *plan;
@@ -46,6 +51,9 @@ typedef struct tc_graph {
   uint32_t n, cap;
   uint32_t *order;  // needed nodes, operands first; NULL until they are scheduled
   uint32_t n_order;
+  bool any_size;  // kernels are for many sizes: their code depends on sizes as little as can be (size_piece.h)
+  tc_fold_guard *guard;  // with any_size: long folds
+  uint32_t n_guard;
   bool packs_few;  // a weight is prepacked for matmuls of few rows, which read it once a run
   // Who makes convolution n, which has elements: a new reference to a library's call, or NULL for
   // a generated kernel. The field is NULL where all are generated.

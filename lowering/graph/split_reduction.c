@@ -8,17 +8,22 @@
 //
 // Always: where it is cut follows from shapes alone, so that eager and fused runs add in the same
 // order (lowering/tiling/summation.h). Threads: thread-compatible.
+#include <string.h>
+
 #include "lowering/graph/graph.h"
 #include "lowering/tiling/summation.h"
 #include "runtime/options.h"
 
-// A divisor of n between lo and hi nearest to want, or 0.
-static int64_t divisor_near(int64_t n, int64_t want, int64_t lo, int64_t hi) {
-  for (int64_t k = 0; want - k >= lo || want + k <= hi; k++) {
-    if (want - k >= lo && n % (want - k) == 0) return want - k;
-    if (want + k <= hi && n % (want + k) == 0) return want + k;
-  }
-  return 0;
+// Where a fold is cut depends on the divisors of its length. What is lowered for many sizes holds
+// for those that are cut alike. False without memory.
+static bool note_part(tc_graph *g, int64_t run, int64_t inner, int64_t part) {
+  if (!g->any_size) return true;
+  tc_fold_guard *more = tc_arena_alloc(g->arena, (g->n_guard + 1) * sizeof *more);
+  if (!more) return false;
+  if (g->n_guard) memcpy(more, g->guard, g->n_guard * sizeof *more);
+  more[g->n_guard++] = (tc_fold_guard){run, inner, part};
+  g->guard = more;
+  return true;
 }
 
 static bool is_foldable_in_parts(tc_op op) {
@@ -70,7 +75,8 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
   bool held = inner == 1 && tc_target_clusters(&g->target, outer, run),
        splits = is_foldable_in_parts(like->op) && run > limit && !held && !tc_planted("chain");
-  int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want) : 0;
+  int64_t part = splits ? tc_fold_part(run, inner) : 0;
+  if (splits && !note_part(g, run, inner, part)) return TC_GNODE_NONE;
   if (part) {
     tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {3, {outer, run / part, inner}};
     x = fold_axis(g, like, reshape_as(g, x, &parts), 2);

@@ -49,6 +49,10 @@ typedef struct tc_kernel {
 
 typedef enum tc_tier { TC_COMPILED, TC_INTERPRETED_FIRST, TC_INTERPRETED } tc_tier;
 tc_tier tc_kernel_tier(const tc_kernel *k);  // at this moment
+static inline tc_kernel *tc_kernel_retain(tc_kernel *k) {
+  atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
+  return k;
+}
 void tc_kernel_release(tc_kernel *k);
 
 // ---- how it runs, for who makes it ----

@@ -11,6 +11,10 @@
 #include "runtime/options.h"
 #include "runtime/watch.h"
 
+// Units of a matmul in a program for many sizes. Each packs its columns of the right operand anew.
+#define ANY_SIZE_ROWS 64
+#define ANY_SIZE_COLUMNS 256
+
 // Gives a matmul the tiling that autotuning found. Without memory it keeps the model's tiling.
 static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_gemm_tiling tiling;
@@ -60,6 +64,48 @@ static void widen_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storag
   if (!d->generic.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_shape_generic_drop(&d->generic);
 }
 
+// Units of a matmul that follow from its extents alone: 64 rows by `width` columns.
+static tc_units units_of_extents(const tc_extent3 *of, int64_t width, bool any_columns) {
+  return (tc_units){.any_columns = any_columns,
+                    .columns = tc_ceil_div(of->n, width),
+                    .blocks = tc_ceil_div(of->m, ANY_SIZE_ROWS),
+                    .width = width,
+                    .unit_tiles = ANY_SIZE_ROWS,
+                    .tiles = of->m,
+                    .rows = 1,
+                    .tall = of->m};
+}
+
+// Whether the matmul's number of columns is another at other sizes.
+static bool varies_in_columns(const tc_builder *b, const tc_pending_kernel *d) {
+  for (uint32_t i = 0; b->like && i < b->like->n_step; i++) {
+    const tc_pending_kernel *x = b->like->step[i].pending;
+    if (x && x->is_matmul && x->matmul_node == d->matmul_node) return x->matmul.of.n != d->matmul.of.n;
+  }
+  return false;
+}
+
+// Adds a kernel for any number of rows, whose numbers are simple functions of the matmul's extents.
+static void add_any_size(tc_builder *b, tc_program *p, tc_step *s) {
+  tc_emit_result e;
+  tc_pending_kernel *d = s->pending;
+  const tc_extent3 *of = &d->matmul.of;
+  bool any_columns = varies_in_columns(b, d), wide = of->n > ANY_SIZE_COLUMNS || any_columns;
+  if (of->m < 1) return;
+  tc_arena_reset(&b->expansion);
+  tc_status st = !wide ? TC_ERR_STATE
+                       : tc_emit_any_rows(&e, &b->gr, d->fusion, units_of_extents(of, ANY_SIZE_COLUMNS, any_columns),
+                                          &b->expansion);
+  if (st != TC_OK)
+    st = tc_emit_any_rows(&e, &b->gr, d->fusion, units_of_extents(of, of->n, any_columns), &b->expansion);
+  if (st != TC_OK) return;
+  d->generic = (tc_generic_kernel){
+      .kir = e.kir, .value = tc_malloc(TC_MAX_EXTRA_ARGS * sizeof *d->generic.value), .n_value = e.n_extra_args};
+  d->generic_extent = e.extent;
+  if (d->generic.value) memcpy(d->generic.value, e.extra, sizeof e.extra);
+  if (!d->generic.value || !has_operands(b, p, s, &e)) tc_shape_generic_drop(&d->generic);
+}
+
 uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena) {
   size_t n = 0;
   for (uint32_t i = 0; i < g->n; i++) n += 1 + (size_t)g->node[i].n_in;
@@ -77,6 +123,10 @@ void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
     if (!s->pending || !s->pending->is_matmul) continue;
+    if (b->any_size) {
+      add_any_size(b, p, s);
+      continue;
+    }
     if (tc_options_get()->autotune) tune_step(b, p, s);
     if (graph) widen_step(b, p, s, graph + s->pending->matmul_node);
   }

@@ -43,6 +43,9 @@ size_t tc_program_bytes(const void *program) {
 
 void tc_program_destroy(void *program) {
   tc_program *p = program;
+  if (atomic_load_explicit(&p->n_shares, memory_order_acquire) &&
+      atomic_fetch_sub_explicit(&p->n_shares, 1, memory_order_acq_rel) > 0)
+    return;
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
   tc_loaded_steps_destroy(p->loaded);

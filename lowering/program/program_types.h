@@ -42,6 +42,7 @@ typedef struct tc_pending_kernel {
   // of a matmul whose number of rows was seen to vary: the kernel for any number of rows; without
   // instructions if there is none
   tc_generic_kernel generic;
+  int64_t generic_extent;  // its units, where they are others than the step's (tc_builder.any_size)
 } tc_pending_kernel;
 
 typedef struct tc_step {
@@ -131,11 +132,14 @@ struct tc_program {
   int64_t *stage_tasks;
   // true: the last run found kernels that are not compiled yet
   atomic_bool interprets;
+  bool is_bound;  // true: made of a program for many sizes (size_piece.h)
   // true: the job takes less than waking a worker (runtime/team.h)
   bool brief;
   // the steps that compute cached constants from parameters alone, with storages of this program;
   // NULL only in that program itself
   tc_program *prepare;
+  // of such a program: the programs beyond the first that have it (size_piece.h)
+  _Atomic uint32_t n_shares;
   // per cached constant: its bytes; their storages come after the outputs
   size_t *cached_bytes;
   uint32_t n_cached, cap_cached;

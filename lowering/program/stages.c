@@ -33,12 +33,18 @@ static int64_t divide_stage(tc_program *p, uint32_t stage) {
 // Divides a lone matmul that is too short to wake a worker for among the workers that are awake.
 static void divide_brief(tc_program *p) {
   tc_step *s = p->step;
+  p->brief = false;
   if (p->n_step != 1 || !s->is_matmul || p->stage_tasks[0] > 1) return;
   int64_t tasks = TC_MIN(TC_MIN((int64_t)(s->work / BRIEF_TASK_NS), s->extent), tc_team_threads());
   if (tasks < 2) return;
   s->grain = tc_ceil_div(s->extent, tasks);
   p->stage_tasks[0] = tc_step_tasks(s);
   p->brief = true;
+}
+
+void tc_stages_divide(tc_program *p) {
+  for (uint32_t w = 0; w < p->n_stage; w++) p->stage_tasks[w] = divide_stage(p, w);
+  divide_brief(p);
 }
 
 bool tc_stages_schedule(tc_program *p) {
@@ -59,8 +65,7 @@ bool tc_stages_schedule(tc_program *p) {
       if ((p->step[i].kind == TC_STEP_CHECK) == checks) sorted[p->stage_first[p->step[i].stage + 1]++] = p->step[i];
   tc_free(p->step);
   p->step = sorted;
-  for (uint32_t w = 0; w < n_stage; w++) p->stage_tasks[w] = divide_stage(p, w);
-  divide_brief(p);
+  tc_stages_divide(p);
   return true;
 }
 

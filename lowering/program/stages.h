@@ -21,6 +21,8 @@ static inline int64_t tc_step_task_begin(const tc_step *s, int64_t index) {
 
 // Sorts the steps by stage and sets the tasks of each stage. False out of memory.
 bool tc_stages_schedule(tc_program *p);
+// Sets the tasks of each stage anew, where the steps' extents or work changed.
+void tc_stages_divide(tc_program *p);
 // Counts the kernels of a run. Steps of one stage with the same code count as one kernel over
 // several sets of tensors, such as the updates of a network's parameters. skip: per step, nonzero
 // if it does not count; NULL: all count.

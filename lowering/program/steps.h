@@ -25,6 +25,8 @@ typedef struct tc_builder {
   uint32_t stage;  // stage of the step being added
   bool preparing;  // true: that step computes cached constants
   bool prepare;  // true: steps may compute cached constants
+  const tc_program *like;  // with any_size: the graph's program at other sizes, with pending kernels. NULL: none yet
+  bool any_size;  // true: matmuls get a kernel for any number of rows, whose units follow from that number alone
   uint8_t *emitted;  // per fusion: NOT_MET, ON_THE_WAY or EMITTED (steps.c)
   const struct tc_fusion_link **way;  // per fusion on the way: the link to follow next; NULL: none is left
   // per index node: one more than the latest node it is checked for, 0: none; per such node: the

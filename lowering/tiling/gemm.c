@@ -93,6 +93,7 @@
 // The number of rows is an argument: the rows of a unit that the tiling is chosen for, and the most
 // rows of a tile. A tile is small because code for the remaining rows follows that of whole tiles.
 #define ANY_ROWS 256
+#define ANY_COLUMNS 512  // the same for any number of columns
 #define MOST_ANY_ROWS 8
 // Least rows and columns for which bf16 is multiplied in pairs. With fewer, reading the other
 // operand dominates. Packing would slow that down. Both limits are equal, so a matmul and its
@@ -505,15 +506,18 @@ tc_units tc_tiling_units(const tc_tiling_params *b) {
                     b->tall};
 }
 
-bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f) {
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns) {
   tc_matmul_facts any = *f;
+  if (any_columns) any.of.n = ANY_COLUMNS;
   tc_gemm_tiling given;
   for (int i = 0; i < TC_N_TILING; i++) given.of[i] = -1;
   given.of[TC_TILING_BY_PANEL] = 0;
   any.of.m = ANY_ROWS;
   if (!tc_tiling_choose(b, &any, &given)) return false;
   given.of[TC_TILING_ROWS] = MOST_ANY_ROWS;
-  return (b->rows <= MOST_ANY_ROWS || tc_tiling_choose(b, &any, &given)) && !b->pack_a && !b->transpose && !b->once;
+  if (b->rows > MOST_ANY_ROWS && !tc_tiling_choose(b, &any, &given)) return false;
+  b->n_panels = tc_ceil_div(f->of.n, b->lanes);
+  return !b->pack_a && !b->transpose && !b->once;
 }
 
 typedef struct trying {

@@ -61,6 +61,7 @@ typedef struct tc_units {
   int64_t columns, blocks;
   int64_t width;  // columns of the matmul in every unit but the last
   int64_t unit_tiles, tiles, rows, tall;  // as in tc_tiling_params
+  bool any_columns;  // true: the tiling is for any number of columns, too
 } tc_units;
 
 // The fields of tc_tiling_params that can be chosen; the others follow from them.
@@ -107,8 +108,9 @@ tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b);
 tc_units tc_tiling_units(const tc_tiling_params *b);
 // Chooses a tiling for any number of rows; f->of.m is ignored. tiles, tall and unit_tiles are those
 // of the rows that a unit takes at a time.
+// any_columns: n_panels alone follows from f->of.n.
 // False: there is none.
-bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f);
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns);
 // Tilings worth trying beside this one. Each changes one field; the model chooses the fields that
 // depend on it. Returns their number, at most TC_MOST_NEIGHBOURS; some may be equal.
 #define TC_MOST_NEIGHBOURS 32

@@ -29,6 +29,22 @@
 // this
 #define TC_FOLD_COLUMN 512
 
+// A divisor of n between lo and hi nearest to want, or 0.
+static inline int64_t tc_divisor_near(int64_t n, int64_t want, int64_t lo, int64_t hi) {
+  for (int64_t k = 0; want - k >= lo || want + k <= hi; k++) {
+    if (want - k >= lo && n % (want - k) == 0) return want - k;
+    if (want + k <= hi && n % (want + k) == 0) return want + k;
+  }
+  return 0;
+}
+
+// The length of the parts in which a reduction adds `run` elements of axes with `inner` elements
+// inside them. 0: it has no parts of one length.
+static inline int64_t tc_fold_part(int64_t run, int64_t inner) {
+  int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
+  return run > limit ? tc_divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want) : 0;
+}
+
 // Steps of each chain but the last; k: there is one chain.
 static inline int64_t tc_chain_of(int64_t k) {
   return k > TC_CHAIN_WHOLE ? TC_CHAIN : k;

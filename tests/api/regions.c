@@ -288,7 +288,7 @@ static void crowd(int first, int n) {
 }
 
 static void check_pins(void) {
-  EXPECT_OK(tc_set_options(&(tc_region_options){.options = "plan_cache=8"}));
+  EXPECT_OK(tc_set_options(&(tc_region_options){.dynamic = TC_OFF, .options = "plan_cache=8"}));
   (void)sin_cos(5000);
   crowd(100, 30);
   (void)sin_cos(5000);
@@ -307,7 +307,32 @@ static void check_pins(void) {
   EXPECT(tc_cache_stats().n_plans == 0 && tc_cache_stats().n_kernels == 0, "%zu", tc_cache_stats().n_plans);
   (void)sin_cos(5000);
   EXPECT(!latest().hit, "forgotten");
-  EXPECT_OK(tc_set_options(&(tc_region_options){.options = "plan_cache=1024"}));
+  EXPECT_OK(tc_set_options(&(tc_region_options){.dynamic = TC_AUTO, .options = "plan_cache=1024"}));
+}
+
+// ---- sizes ----
+
+// How many kernels are made for ten sizes of one graph.
+static uint64_t compiles(int first) {
+  uint64_t before = tc_cache_stats().kernel_misses;
+  for (int i = 0; i < 10; i++) (void)sin_cos(first + 8 * i);
+  return tc_cache_stats().kernel_misses - before;
+}
+
+static void check_dynamic(void) {
+  EXPECT_OK(tc_reset());
+  REGION(.dynamic = TC_OFF, .options = "generic_kernels=0");
+  EXPECT(strcmp(tc_options_get()->dynamic, "0") == 0, "%s", tc_options_get()->dynamic);
+  EXPECT(compiles(20000) >= 10, "each size has its own");
+  tc_region_end();
+  REGION(.dynamic = TC_ON);
+  EXPECT(strcmp(tc_options_get()->dynamic, "1") == 0, "%s", tc_options_get()->dynamic);
+  uint64_t made = compiles(30000);
+  EXPECT(made <= 4, "%llu", (unsigned long long)made);
+  REGION(.dynamic = TC_AUTO);
+  EXPECT(strcmp(tc_options_get()->dynamic, "auto") == 0, "%s", tc_options_get()->dynamic);
+  tc_region_end();
+  tc_region_end();
 }
 
 // ---- backends ----
@@ -495,6 +520,7 @@ int main(int argc, char **argv) {
   check_cuts();
   check_compiled();
   check_pins();
+  check_dynamic();
   check_backend();
   check_rows();
   fail_each();

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tc/control.h>
 #include <tc/dlpack.h>
-#include <tc/nn.h>
+#include <tc/train.h>
 #include <unistd.h>
 
 #include "lowering/codegen/llvm/codegen.h"
@@ -110,6 +111,30 @@ static tc_status use_files(const mlp *m, tc_nn_params *p, const char *path, tc_t
   return tc_checkpoint_load(path, 2, names, m->params, m->opt, NULL);
 }
 
+// And for what a training goes on with.
+static tc_status use_training(tc_nn_params *p, const char *path) {
+  tc_status st = TC_ERR_MEMORY;
+  tc_optimizer *opt = tc_nadam(tc_nn_tensors(p), tc_nn_count(p), (tc_nadam_options){0});
+  tc_schedule *first = opt ? tc_step_lr(opt, 2, 0.5) : NULL,
+              *then = first ? tc_multi_step_lr(opt, (int64_t[]){2, 3}, 2, 0.5) : NULL;
+  tc_schedule *whole = then ? tc_sequential_lr(opt, 2, (tc_schedule *[]){first, then}, (int64_t[]){1}) : NULL;
+  tc_ema *ema = whole ? tc_ema_create(p, (tc_ema_options){0}) : NULL;
+  if (!then) tc_schedule_destroy(first);
+  if (ema) {
+    tc_training all = {p, 1, &opt, 1, &whole, 1, &ema};
+    st = tc_ema_update(ema);
+    if (st == TC_OK) st = tc_schedule_step(whole);
+    if (st == TC_OK && HAVE_FILES) st = tc_training_save(path, &all, 1);
+    if (st == TC_OK && HAVE_FILES) st = tc_training_load(path, &all, NULL);
+  } else {
+    st = tc_last_error()->status;
+  }
+  tc_ema_destroy(ema);
+  tc_schedule_destroy(whole);
+  tc_optimizer_destroy(opt);
+  return st;
+}
+
 static tc_status use_named(const mlp *m, float *out) {
   char path[80];
   snprintf(path, sizeof path, "%s/tc_alloc_fail.%ld.file", directory(), (long)getpid());
@@ -118,6 +143,7 @@ static tc_status use_named(const mlp *m, float *out) {
   tc_scope s = tc_scope_begin();
   tc_tensor lent, read = tc_scalar(0);
   tc_status st = use_modules(m, p, &lent);
+  if (st == TC_OK) st = use_training(p, path);
   if (st == TC_OK && HAVE_FILES) st = use_files(m, p, path, &read);
   float v = 0;
   if (st == TC_OK) st = tc_item_f32(tc_add(tc_sum(lent, TC_ALL, false), tc_sum(read, TC_ALL, false)), &v);
@@ -128,6 +154,47 @@ static tc_status use_named(const mlp *m, float *out) {
   return st;
 }
 
+static tc_status branch(void *user, const tc_tensor *in, tc_tensor *out) {
+  out[0] = tc_tanh(tc_add(tc_mul(in[0], *(const tc_tensor *)user), tc_rand_like(in[0])));
+  return TC_OK;
+}
+
+static tc_status step_of_scan(void *user, const tc_tensor *in, tc_tensor *out) {
+  tc_status st = tc_cond(tc_gt(tc_sum(in[0], TC_ALL, false), 0), branch, branch, user, in, 1, out, 1);
+  out[1] = tc_mul(out[0], in[1]);
+  return st;
+}
+
+static tc_status is_low(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_lt(tc_sum(in[0], TC_ALL, false), 30);
+  return TC_OK;
+}
+
+static tc_status doubles(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_mul(in[0], 2);
+  return TC_OK;
+}
+
+// Control flow, with gradients.
+static tc_status use_control(float *out) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor h = tc_full(TC_SHAPE(4), 0.5, TC_F32), xs = tc_ones(TC_SHAPE(3, 4), TC_F32), w, y[2], z, g;
+  tc_seed(5);
+  tc_status st = status_of(w = tc_param(tc_full(TC_SHAPE(4), 0.25, TC_F32)));
+  if (st == TC_OK) st = tc_scan(step_of_scan, &w, &h, 1, &xs, 1, y, 1, NULL);
+  if (st == TC_OK) st = tc_checkpoint(branch, &w, y, 1, &z, 1);
+  if (st == TC_OK) st = tc_grads_of(tc_add(tc_sum(y[1], TC_ALL, false), tc_sum(z, TC_ALL, false)), &w, 1, &g, 0);
+  if (st == TC_OK) st = tc_while(is_low, doubles, NULL, &h, 1, &z);
+  float v = 0;
+  if (st == TC_OK) st = tc_item_f32(tc_add(tc_sum(g, TC_ALL, false), tc_sum(z, TC_ALL, false)), &v);
+  *out += v;
+  tc_release(w);
+  tc_scope_end(s);
+  return st;
+}
+
 // The losses of two steps of a fresh model, and what was made of it; the first failure.
 static tc_status train(float out[3]) {
   mlp m = {0};
@@ -135,6 +202,7 @@ static tc_status train(float out[3]) {
   for (int k = 0; k < 2 && st == TC_OK; k++) st = mlp_step(&m, &out[k]);
   if (st == TC_OK) st = use(&m, &out[2]);
   if (st == TC_OK) st = use_named(&m, &out[2]);
+  if (st == TC_OK) st = use_control(&out[2]);
   mlp_fini(&m);
   return st;
 }

@@ -101,7 +101,23 @@ static tc_optimizer *make_adamw(const tc_tensor *p, int n) {
 static tc_optimizer *make_rmsprop(const tc_tensor *p, int n) {
   return tc_rmsprop(p, n, (tc_rmsprop_options){.lr = 0.01, .momentum = 0.5});
 }
-static tc_optimizer *(*const makes[])(const tc_tensor *p, int n) = {make_sgd, make_adam, make_adamw, make_rmsprop};
+static tc_optimizer *make_adagrad(const tc_tensor *p, int n) {
+  return tc_adagrad(p, n, (tc_adagrad_options){.lr = 0.05, .lr_decay = 0.2});
+}
+static tc_optimizer *make_radam(const tc_tensor *p, int n) {
+  return tc_radam(p, n, (tc_radam_options){.lr = 0.05, .beta2 = 0.9});
+}
+static tc_optimizer *make_adamax(const tc_tensor *p, int n) {
+  return tc_adamax(p, n, (tc_adamax_options){.lr = 0.05});
+}
+static tc_optimizer *make_lion(const tc_tensor *p, int n) {
+  return tc_lion(p, n, (tc_lion_options){.lr = 0.01, .weight_decay = 0.1});
+}
+static tc_optimizer *make_nadam(const tc_tensor *p, int n) {
+  return tc_nadam(p, n, (tc_nadam_options){.lr = 0.01});
+}
+static tc_optimizer *(*const makes[])(const tc_tensor *p, int n) = {make_sgd,     make_adam,  make_adamw,  make_rmsprop,
+                                                                    make_adagrad, make_radam, make_adamax, make_lion};
 
 // Which parameters have gradients, and of which steps those are not finite.
 static const struct {
@@ -311,6 +327,13 @@ Test(grad_scaler, wrong_calls_say_what_to_do) {
   tc_clear_error();
   cr_expect_null(tc_grad_scaler_create((tc_grad_scaler_options){.growth_factor = 0.5}));
   cr_expect(strstr(tc_last_error()->message, "growth_factor 0.5"), "%s", tc_last_error()->message);
+}
+
+Test(grad_scaler, nadam_is_refused) {
+  run r = begin(make_nadam, (tc_grad_scaler_options){0});
+  OK(tc_backward(tc_grad_scaler_scale(r.scaler, loss_of(&r, 3, 1))));
+  FAILS(tc_grad_scaler_step(r.scaler, r.opt), TC_ERR_STATE, "nadam counts its momenta on the host");
+  end(&r);
 }
 
 Test(grad_scaler, f16_parameters_are_refused) {

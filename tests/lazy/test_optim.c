@@ -51,15 +51,15 @@ static void expect_params(const tc_tensor *p, const double *want) {
 }
 
 // Reads after every step; then once more with a single read at the end, which is one long trace.
-static void expect_trajectory(tc_optimizer *make(const tc_tensor *p), const double (*want)[4]) {
+static void expect_trajectory(tc_optimizer *make(const tc_tensor *p), int n_steps, const double (*want)[4]) {
   for (int often = 1; often >= 0; often--) {
     tc_tensor p[2];
     make_params(p);
     tc_optimizer *opt = make(p);
     cr_assert_not_null(opt, "%s", tc_last_error()->message);
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < n_steps; k++) {
       step(opt, p);
-      if (often || k == 4) expect_params(p, want[k]);
+      if (often || k == n_steps - 1) expect_params(p, want[k]);
     }
     tc_optimizer_destroy(opt);
     release_params(p);
@@ -71,13 +71,18 @@ static void expect_trajectory(tc_optimizer *make(const tc_tensor *p), const doub
     return made; \
   } \
   Test(optim, name##_follows_torch) { \
-    expect_trajectory(make_##name, golden_##name); \
+    expect_trajectory(make_##name, sizeof golden_##name / sizeof golden_##name[0], golden_##name); \
   }
 
 #define SGD(...) tc_sgd(p, 2, (tc_sgd_options){__VA_ARGS__})
 #define ADAM(...) tc_adam(p, 2, (tc_adam_options){__VA_ARGS__})
 #define ADAMW(...) tc_adamw(p, 2, (tc_adam_options){__VA_ARGS__})
 #define RMSPROP(...) tc_rmsprop(p, 2, (tc_rmsprop_options){__VA_ARGS__})
+#define ADAGRAD(...) tc_adagrad(p, 2, (tc_adagrad_options){__VA_ARGS__})
+#define NADAM(...) tc_nadam(p, 2, (tc_nadam_options){__VA_ARGS__})
+#define RADAM(...) tc_radam(p, 2, (tc_radam_options){__VA_ARGS__})
+#define ADAMAX(...) tc_adamax(p, 2, (tc_adamax_options){__VA_ARGS__})
+#define LION(...) tc_lion(p, 2, (tc_lion_options){__VA_ARGS__})
 
 TRAJECTORY(sgd, SGD(.lr = 0.05))
 TRAJECTORY(sgd_decay, SGD(.lr = 0.05, .weight_decay = 0.1))
@@ -88,6 +93,20 @@ TRAJECTORY(adam_decay, ADAM(.lr = 0.1, .beta1 = 0.4, .beta2 = 0.99, .eps = 1e-6,
 TRAJECTORY(adamw, ADAMW(.lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.2))
 TRAJECTORY(rmsprop, RMSPROP(.lr = 0.02, .alpha = 0.9, .eps = 1e-8))
 TRAJECTORY(rmsprop_momentum, RMSPROP(.lr = 0.02, .alpha = 0.9, .eps = 1e-8, .weight_decay = 0.1, .momentum = 0.8))
+TRAJECTORY(adagrad, ADAGRAD(.lr = 0.1))
+TRAJECTORY(adagrad_options,
+           ADAGRAD(.lr = 0.2, .lr_decay = 0.05, .weight_decay = 0.1, .initial_accumulator_value = 0.3, .eps = 1e-6))
+TRAJECTORY(nadam, NADAM(.lr = 0.05))
+TRAJECTORY(nadam_options,
+           NADAM(.lr = 0.05, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1, .momentum_decay = 0.02))
+TRAJECTORY(nadam_decoupled, NADAM(.lr = 0.05, .weight_decay = 0.1, .decoupled = true))
+TRAJECTORY(radam, RADAM(.lr = 0.05))
+TRAJECTORY(radam_options, RADAM(.lr = 0.05, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-6, .weight_decay = 0.1))
+TRAJECTORY(radam_decoupled, RADAM(.lr = 0.05, .beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.1, .decoupled = true))
+TRAJECTORY(adamax, ADAMAX(.lr = 0.05))
+TRAJECTORY(adamax_options, ADAMAX(.lr = 0.05, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4, .weight_decay = 0.1))
+TRAJECTORY(lion, LION(.lr = 0.02))
+TRAJECTORY(lion_options, LION(.lr = 0.02, .beta1 = 0.8, .beta2 = 0.9, .weight_decay = 0.2))
 
 // ---- Clipping ----
 
@@ -168,17 +187,17 @@ Test(optim, zero_grad_forgets) {
 
 // Parameters that are still being computed, and no state yet: both are there before the first step
 // is recorded.
-Test(optim, the_first_step_has_the_plan_of_the_next) {
+static void expect_one_plan(tc_optimizer *make(const tc_tensor *p)) {
   tc_tensor p[2];
   double first;
   p[0] = tc_param(tc_mul(tc_randn(TC_SHAPE(3), TC_F64), 0.5));
   p[1] = tc_param(tc_zeros(TC_SHAPE(1), TC_F64));
-  tc_optimizer *opt = make_adam(p);
+  tc_optimizer *opt = make(p);
   cr_assert_not_null(opt);
   step(opt, p);
   OK(tc_sync(NULL));
   uint64_t misses = tc_cache_stats().plan_misses, compiles = tc_cache_stats().compiles;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 8; i++) {
     step(opt, p);
     OK(tc_sync(NULL));
   }
@@ -188,6 +207,15 @@ Test(optim, the_first_step_has_the_plan_of_the_next) {
   cr_expect(isfinite(first) && first != 0);
   tc_optimizer_destroy(opt);
   release_params(p);
+}
+
+Test(optim, the_first_step_has_the_plan_of_the_next) {
+  expect_one_plan(make_adam);
+  expect_one_plan(make_adagrad_options);
+  expect_one_plan(make_nadam);
+  expect_one_plan(make_radam);
+  expect_one_plan(make_adamax);
+  expect_one_plan(make_lion);
 }
 
 Test(optim, a_schedule_makes_no_new_plan) {
@@ -201,6 +229,7 @@ Test(optim, a_schedule_makes_no_new_plan) {
   uint64_t misses = tc_cache_stats().plan_misses;
   for (int k = 0; k < 4; k++) {
     OK(tc_set_lr(opt, 0.1 / (k + 2)));
+    OK(tc_set_momentum(opt, 0.9 - 0.01 * k));
     step(opt, p);
     OK(tc_eval(2, p));
   }
@@ -259,6 +288,11 @@ Test(optim, restored_state_resumes_in_the_same_bits) {
   expect_resumes(make_adam);
   expect_resumes(make_adamw);
   expect_resumes(make_rmsprop_momentum);
+  expect_resumes(make_adagrad_options);
+  expect_resumes(make_nadam_options);
+  expect_resumes(make_radam_options);
+  expect_resumes(make_adamax);
+  expect_resumes(make_lion_options);
 }
 
 Test(optim, state_has_names) {
@@ -291,6 +325,12 @@ Test(optim, bad_options_are_errors) {
   cr_expect_null(ADAM(.lr = 0.1, .beta1 = 0.9, .beta2 = -0.5));
   cr_expect_null(ADAMW(.lr = 0.1, .weight_decay = -1));
   cr_expect_null(RMSPROP(.lr = 0.1, .alpha = 0.9, .eps = -1));
+  cr_expect_null(ADAGRAD(.lr_decay = -1));
+  cr_expect_null(NADAM(.momentum_decay = NAN));
+  cr_expect_null(RADAM(.beta2 = 1));
+  cr_expect_null(ADAMAX(.eps = -1));
+  cr_expect_null(LION(.beta1 = 2));
+  cr_expect_not_null(strstr(tc_last_error()->message, "lion: beta1 is 2, not within [0, 1)"));
   cr_expect_eq(tc_last_error()->status, TC_ERR_ARG);
   release_params(p);
 }

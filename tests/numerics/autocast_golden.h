@@ -115,6 +115,17 @@ AUTOCAST_TYPES(tc_cross_entropy, F32, F32)
 AUTOCAST_TYPES(tc_cross_entropy_with, F32, F32)
 AUTOCAST_TYPES(tc_nll_loss, F32, F32)
 AUTOCAST_TYPES(tc_bce_with_logits, F32, F32)
+AUTOCAST_TYPES(tc_mse_loss_with, F32, F32)
+AUTOCAST_TYPES(tc_l1_loss_with, F32, F32)
+AUTOCAST_TYPES(tc_huber_loss_with, F32, F32)
+AUTOCAST_TYPES(tc_smooth_l1_loss, F32, F32)
+AUTOCAST_TYPES(tc_cross_entropy_loss, F32, F32)
+AUTOCAST_TYPES(tc_nll_loss_with, F32, F32)
+AUTOCAST_TYPES(tc_bce_with_logits_loss, F32, F32)
+AUTOCAST_TYPES(tc_kl_div_loss, F32, F32)
+AUTOCAST_TYPES(tc_cosine_similarity, F32, F32)
+AUTOCAST_TYPES(tc_cosine_embedding_loss, F32, F32)
+AUTOCAST_TYPES(tc_triplet_margin_loss, F32, F32)
 #undef AUTOCAST_TYPES
 #else
 static const float golden_mlp_f32[3][50] = {

@@ -146,6 +146,32 @@ static tc_interpolate_options take_resize(call *c) {
   return o;
 }
 
+static tc_loss_options take_loss(call *c) {
+  tc_loss_options o = {.reduction = (tc_reduction)take_int(c)};
+  o.delta = take_float(c), o.beta = take_float(c);
+  return o;
+}
+static tc_cross_entropy_options take_classes(call *c) {
+  tc_cross_entropy_options o = {.reduction = (tc_reduction)take_int(c)};
+  o.weight = take_tensor(c), o.label_smoothing = take_float(c), o.ignore_index = take_int(c);
+  return o;
+}
+static tc_bce_options take_bce(call *c) {
+  tc_bce_options o = {.reduction = (tc_reduction)take_int(c)};
+  o.weight = take_tensor(c), o.pos_weight = take_tensor(c);
+  return o;
+}
+static tc_kl_div_options take_kl(call *c) {
+  tc_kl_div_options o = {.reduction = (tc_reduction)take_int(c)};
+  o.log_target = take_int(c) != 0;
+  return o;
+}
+static tc_margin_options take_margin(call *c) {
+  tc_margin_options o = {.reduction = (tc_reduction)take_int(c)};
+  o.margin = take_float(c), o.p = take_float(c), o.eps = take_float(c), o.swap = take_int(c) != 0;
+  return o;
+}
+
 // ---- Dispatch: one row per signature: its tag, parameter types, and the argument list, whose
 // parts are taken left to right ----
 
@@ -167,6 +193,8 @@ static tc_interpolate_options take_resize(call *c) {
   ROW(CONV, (T, T, T, tc_conv_options)) ROW(POOL, (T, tc_dims, tc_pool_options)) ROW(BATCH_NORM, (T, T, T, T, T, tc_batch_norm_options))     \
   ROW(T_I_A_B, (T, int64_t, int, bool)) ROW(T2_B, (T, T, bool)) ROW(ROTARY, (T, T, T, tc_rotary_options)) ROW(I2_F, (int64_t, int64_t, double))               \
   ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))    \
+  ROW(LOSS, (T, T, tc_loss_options)) ROW(CLASSES, (T, T, tc_cross_entropy_options)) ROW(BCE, (T, T, tc_bce_options)) ROW(KL, (T, T, tc_kl_div_options)) \
+  ROW(MARGIN, (T, T, T, tc_margin_options)) ROW(T2_A_F, (T, T, int, double)) \
   ROW(T2_NUM, (T, T, tc_num)) ROW(T_NUM_T, (T, tc_num, T)) ROW(T_NUM2, (T, tc_num, tc_num))
 // clang-format on
 
@@ -293,6 +321,16 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T_I_T2_F:
       a = take_tensor(c), i = take_int(c), b = take_tensor(c), d = take_tensor(c);
       return ((fn_T_I_T2_F *)f)(a, i, b, d, take_float(c));
+    case SIG_LOSS: a = take_tensor(c), b = take_tensor(c); return ((fn_LOSS *)f)(a, b, take_loss(c));
+    case SIG_CLASSES: a = take_tensor(c), b = take_tensor(c); return ((fn_CLASSES *)f)(a, b, take_classes(c));
+    case SIG_BCE: a = take_tensor(c), b = take_tensor(c); return ((fn_BCE *)f)(a, b, take_bce(c));
+    case SIG_KL: a = take_tensor(c), b = take_tensor(c); return ((fn_KL *)f)(a, b, take_kl(c));
+    case SIG_MARGIN:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_MARGIN *)f)(a, b, d, take_margin(c));
+    case SIG_T2_A_F:
+      a = take_tensor(c), b = take_tensor(c), i = take_int(c);
+      return ((fn_T2_A_F *)f)(a, b, (int)i, take_float(c));
     case SIG_RESIZE: a = take_tensor(c), s = take_dims(c); return ((fn_RESIZE *)f)(a, s, take_resize(c));
   }
   return (tc_tensor){0, 0};

@@ -929,6 +929,58 @@ const char *rg_check(const rg_program *p) {
   return bad;
 }
 
+// ---- Other sizes ----
+
+// The extent of more than one that most leaves have; 0: none has.
+static int64_t usual_extent(const rg_program *p) {
+  int count[64] = {0}, best = 0;
+  for (int i = 0; i < p->n; i++)
+    for (int k = 0; k < p->instr[i].dims.rank && (p->instr[i].op == RG_LEAF || p->instr[i].op == RG_PARAM); k++)
+      if (p->instr[i].dims.dim[k] > 1 && p->instr[i].dims.dim[k] < 64) count[p->instr[i].dims.dim[k]]++;
+  for (int v = 2; v < 64; v++)
+    if (count[v] > count[best]) best = v;
+  return count[best] ? best : 0;
+}
+
+// The program where that extent is another. False: its ops do not allow it.
+static bool at_size(const rg_program *p, int64_t was, int64_t now, rg_program *q, plan *pl) {
+  *q = *p;
+  for (int i = 0; i < q->n; i++)
+    for (int e = 0; e < q->instr[i].dims.rank; e++)
+      if (q->instr[i].dims.dim[e] == was) q->instr[i].dims.dim[e] = now;
+  return plan_program(q, pl);
+}
+
+static void run_all(const char *dynamic, const rg_program *p, int64_t was, const int64_t *size, int n, run *all) {
+  rg_program q;
+  plan pl;
+  setenv("TC_DYNAMIC", dynamic, 1);
+  tc_options_reload();
+  memset(all, 0, (size_t)n * sizeof *all);
+  for (int k = 0; k < n; k++)
+    if (at_size(p, was, size[k], &q, &pl)) run_program(&q, &pl, FUSED, &all[k]);
+}
+
+const char *rg_check_sizes(const rg_program *p, const int64_t *size, int n) {
+  static run bound[RG_MAX_SIZES], lowered[RG_MAX_SIZES];
+  static char where[900];
+  int64_t was = usual_extent(p);
+  const char *bad = NULL;
+  if (!was) return NULL;
+  n = n < RG_MAX_SIZES ? n : RG_MAX_SIZES;
+  run_all("auto", p, was, size, n, bound);
+  run_all("0", p, was, size, n, lowered);
+  for (int k = 0; k < n; k++) {
+    rg_program q;
+    plan pl;
+    if (at_size(p, was, size[k], &q, &pl) && !bad) bad = compare(&pl, &bound[k], &lowered[k], "bound", "lowered", true);
+    if (bad && bad != where)
+      snprintf(where, sizeof where, "%.700s, where %d is %d", bad, (int)was, (int)size[k]), bad = where;
+    run_fini(&bound[k]), run_fini(&lowered[k]);
+  }
+  return bad;
+}
+
 // ---- Shrinking ----
 
 int rg_size(const rg_program *p) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <tc/tc.h>
 
-enum { RG_MAX_INSTRS = 48 };
+enum { RG_MAX_INSTRS = 48, RG_MAX_SIZES = 16 };
 
 typedef enum rg_op {
   RG_NOP,
@@ -63,6 +63,9 @@ typedef struct rg_program {
 void rg_make(rg_program *p, uint64_t seed);
 // NULL if every way agrees; else which value differs and how (static text).
 const char *rg_check(const rg_program *p);
+// The same of plans that are bound to sizes (TC_DYNAMIC) and of those lowered for them, to the bit,
+// where the extent that most leaves have is each of n others, of at most RG_MAX_SIZES.
+const char *rg_check_sizes(const rg_program *p, const int64_t *size, int n);
 // Makes a failing program smaller while rg_check fails; returns the last failure's text.
 const char *rg_shrink(rg_program *p);
 // Writes a C program over the public API that computes and prints the same values; its argument is

@@ -110,7 +110,7 @@ static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *pl
   g->n_hits += (point->flags & TC_PROF_HIT) != 0;
   g->n_failed += (point->flags & TC_PROF_FAILED) != 0;
   g->n_wrong += (point->flags & TC_PROF_WRONG) != 0;
-  g->n_missed[point->miss & 3]++;
+  g->n_missed[point->miss & 7]++;
   g->sum_launches += point->n_launches;
   g->bus_bytes += (double)point->bus_bytes;
   g->copied_bytes += (double)point->copied_bytes;

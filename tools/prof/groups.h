@@ -56,7 +56,7 @@ typedef struct tc_spread {
 typedef struct tc_group {
   uint32_t site, cause;  // texts
   uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan, and not failed
-  uint32_t n_missed[4];  // by tc_prof_miss
+  uint32_t n_missed[8];  // by tc_prof_miss
   uint32_t n_plans;  // graphs that were used here first; threads that race make plans of one graph
   uint32_t n_graphs;  // .. and all that were used here
   uint32_t first, last;  // sequences

@@ -34,11 +34,16 @@ static uint32_t find_near(const tc_profile *p, const structures *s, uint32_t lat
   return same;
 }
 
+// Whether the sync's plan had to be lowered.
+static bool is_miss(const tc_point *point) {
+  return point->miss != TC_PROF_MISS_NONE && point->miss != TC_PROF_MISS_BOUND;
+}
+
 bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
   structures s = {.mask = 63};
   uint32_t *latest = calloc(g->n + 1, sizeof *latest);  // plan of each group
   size_t n = 0;
-  for (size_t i = 0; i < p->n_points; i++) n += p->point[i].miss != TC_PROF_MISS_NONE;
+  for (size_t i = 0; i < p->n_points; i++) n += is_miss(&p->point[i]);
   while (s.mask + 1 < 2 * p->n_plans) s.mask = 2 * s.mask + 1;
   s.slot = calloc(s.mask + 1, sizeof *s.slot);
   *out = (tc_misses){.row = malloc((n + 1) * sizeof *out->row)};
@@ -47,7 +52,7 @@ bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
     const tc_point *point = &p->point[i];
     const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
     uint32_t group = g->of_point[i];
-    if (point->miss != TC_PROF_MISS_NONE) {
+    if (is_miss(point)) {
       uint32_t near = plan ? find_near(p, &s, latest[group], plan) : 0;
       out->row[out->n++] = (tc_miss_row){.point = (uint32_t)i,
                                          .group = group,

@@ -9,7 +9,7 @@
 
 enum { USUAL_PLACES = 12, USUAL_MISSES = 3 };
 
-static const char *const reasons[] = {"", "new", "evicted", "cleared"};
+static const char *const reasons[] = {"", "new", "evicted", "cleared", "bound"};
 
 typedef struct place {
   uint32_t group, n, n_first;
@@ -43,7 +43,7 @@ static bool judge_storm(const tc_profile *p, const uint32_t *point, uint32_t n, 
   for (uint32_t i = 0; i < n; i++) {
     share *s = &by_thread[p->point[point[i]].thread];
     s->n_syncs++;
-    s->n_misses += p->point[point[i]].miss != TC_PROF_MISS_NONE;
+    s->n_misses += p->point[point[i]].miss != TC_PROF_MISS_NONE && p->point[point[i]].miss != TC_PROF_MISS_BOUND;
   }
   for (uint32_t i = 0; i < n; i++) {
     share *s = &by_thread[p->point[point[i]].thread];
@@ -173,6 +173,9 @@ static void print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, 
       m->n, tc_show_count(g->all.n_syncs, "sync"), g->all.n_missed[TC_PROF_MISS_NEW],
       g->all.n_missed[TC_PROF_MISS_EVICTED], g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
   tc_show_words(0, line);
+  if (g->all.n_missed[TC_PROF_MISS_BOUND])
+    printf("%s had new sizes, bound to a plan for many sizes without lowering.\n",
+           tc_show_count(g->all.n_missed[TC_PROF_MISS_BOUND], "sync"));
   for (size_t i = 0; i < rows; i++) print_place(p, g, m, &all[i], o);
   if (rows < n) printf("\n%zu more places: --all\n", n - rows);
 }

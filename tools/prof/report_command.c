@@ -230,6 +230,7 @@ static void json_misses(const tc_group *g) {
   tc_json_count("new", g->n_missed[TC_PROF_MISS_NEW]);
   tc_json_count("evicted", g->n_missed[TC_PROF_MISS_EVICTED]);
   tc_json_count("cleared", g->n_missed[TC_PROF_MISS_CLEARED]);
+  tc_json_count("bound", g->n_missed[TC_PROF_MISS_BOUND]);
   tc_json_end();
 }
 

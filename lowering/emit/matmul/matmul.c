@@ -215,7 +215,8 @@ void tc_emitter_matmul(tc_emit_ctx *s) {
   s->x->is_matmul = true;
   if (!choose_step(p)) return;
   s->x->matmul = facts_of(p), s->x->matmul_node = p->node;
-  if (s->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul) : !tc_tiling_choose(&p->by, &s->x->matmul, s->tiling)) {
+  if (s->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul, s->units->any_columns)
+               : !tc_tiling_choose(&p->by, &s->x->matmul, s->tiling)) {
     tc_emit_fail(s, TC_ERR_STATE, "no tiling fits this matmul");
     return;
   }
