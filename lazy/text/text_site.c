@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lazy/text/text.h"
+#include "lazy/trace/trace.h"
 #include "runtime/hash.h"
 
 enum { N_LISTS = 256 };
