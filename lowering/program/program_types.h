@@ -69,8 +69,8 @@ typedef struct tc_step {
   int64_t grain;  // units of one task
   int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node that
-  // it is for
+  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the
+  // node that it is for
   uint32_t node;
   double work;  // estimated nanoseconds on one thread
   bool is_matmul;
