@@ -61,8 +61,8 @@ typedef struct tc_step {
       uint32_t value, attr;
     } row;
   };
-  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result; ZERO: the
-  // result
+  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result;
+  // ZERO: the result
   uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
