@@ -118,4 +118,5 @@ int main(int argc, char **argv) {
   remove(path);
   run_destroy(&r);
   run_destroy(&again);
+  return 0;
 }
