@@ -51,8 +51,7 @@ static double fresh_figure(const char *what) {
     return first >= 0 && first_resnet18_step() ? first - (cpu_seconds() - start) : -1;
   }
   if (strcmp(what, "peak_resnet18_train") == 0) return bench_peak_of_training("resnet18_train", "16x3x128x128");
-  if (strcmp(what, "peak_resnet18_train_amp") == 0)
-    return bench_peak_of_training("resnet18_train", "16x3x128x128_amp");
+  if (strcmp(what, "peak_resnet18_train_amp") == 0) return bench_peak_of_training("resnet18_train", "16x3x128x128_amp");
   if (strcmp(what, "peak_gpt2_train_amp") == 0) return bench_peak_of_training("gpt2_train", "2x256_amp");
   return strcmp(what, "peak_gpt2_train") == 0 ? bench_peak_of_training("gpt2_train", "2x256") : -1;
 }

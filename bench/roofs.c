@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/roof.h"
+#include "kernels/peak_rates.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -96,7 +96,7 @@ static bool has_fast_dots(void) {
   float sink = 0;
   for (int i = 0; i < 20; i++) {
     double start = bench_now(), between = (sink += dots512(), bench_now());
-    (void)tc_roof_fma(&sink), (void)tc_roof_fma(&sink);
+    (void)tc_peak_fma(&sink), (void)tc_peak_fma(&sink);
     double took[] = {between - start, bench_now() - between};
     for (int k = 0; k < 2; k++) best[k] = took[k] < best[k] ? took[k] : best[k];
   }
@@ -108,18 +108,18 @@ static bool has_fast_dots(void) {
 // One unit of a lane's work; returns flops or bytes.
 static double work_once(lane *l) {
   const slice *s = l->s;
-  int width = tc_roof_width();
+  int width = tc_peak_width();
   if (s->roof == BENCH_BF16 && has_fast_dots()) {
     l->sink += dots512();
     return 2.0 * 2 * 12 * DOT_ROUNDS * width;
   }
-  if (s->roof == BENCH_FMA || s->roof == BENCH_BF16) return tc_roof_fma(&l->sink);
+  if (s->roof == BENCH_FMA || s->roof == BENCH_BF16) return tc_peak_fma(&l->sink);
   int64_t part = s->roof == BENCH_TRIAD ? s->n / 3 : s->n;  // floats of one array
   part = part / 64 * 64;
   int64_t share = part / s->n_threads / 64 * 64;
   int64_t first = share * l->id, n = l->id == s->n_threads - 1 ? part - first : share;
   float *a = buffer.data + first;
-  if (s->roof == BENCH_TRIAD) return tc_roof_triad(a, a + part, a + 2 * part, n);
+  if (s->roof == BENCH_TRIAD) return tc_peak_triad(a, a + part, a + 2 * part, n);
   l->sink += (width == 16 ? read512 : read256)(a, n);
   return 4.0 * (double)n;
 }
@@ -201,7 +201,7 @@ static double run_lanes(slice *s, double *fastest) {
 
 double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
   double fastest;
-  if (roof == BENCH_NO_ROOF || tc_roof_width() == 0 || n_threads > MAX_THREADS) return 0;
+  if (roof == BENCH_NO_ROOF || tc_peak_width() == 0 || n_threads > MAX_THREADS) return 0;
   if (roof == BENCH_BF16) (void)has_fast_dots();
   if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
   return run_lanes(&(slice){.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds},
@@ -212,7 +212,7 @@ bool bench_has_cores(int n_threads) {
   static double best;  // of a core, since the process began
   double fastest;
   cpu_set_t mask;
-  if (tc_roof_width() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 ||
+  if (tc_peak_width() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 ||
       CPU_COUNT(&mask) < n_threads)
     return true;
   double rate = run_lanes(&(slice){.roof = BENCH_FMA, .n_threads = n_threads, .seconds = 0.002}, &fastest);

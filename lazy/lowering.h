@@ -129,8 +129,8 @@ typedef struct tc_lowering_ops {
   const tc_plan_facts *(*describe)(const tc_plan *plan);
   // The instruction set that code is made for. Static.
   const char *(*isa)(void);
-  // f32 operations and bytes of memory that the host does at most, a second, as tc_host_roof.
-  void (*host_roof)(double *flops, double *bytes);
+  // f32 operations and bytes of memory that the host does at most, a second, as tc_host_peak_rates.
+  void (*host_peak_rates)(double *flops, double *bytes);
   // Drops cached kernels, and waits for compilers.
   void (*clear)(void);
   // Adds its counters.

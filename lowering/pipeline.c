@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/autotune/host_roof.h"
+#include "lowering/autotune/host_rates.h"
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
@@ -549,7 +549,7 @@ const tc_lowering_ops tc_lowering = {
     .find_anomaly = tc_anomaly_find,
     .describe = describe,
     .isa = isa_name,
-    .host_roof = tc_host_roof,
+    .host_peak_rates = tc_host_peak_rates,
     .clear = clear,
     .stats = stats,
 };

@@ -15,7 +15,7 @@ import tempfile
 STANDARDS = {"c": ["c11", "gnu11", "c17", "c2x", "gnu2x", ""], "c++": ["c++11", "gnu++11", "c++14", "c++17", "c++20", "c++23", "gnu++23", ""]}
 COMPILERS = {"c": ["gcc", "clang-14", "clang-19", "clang"], "c++": ["g++", "clang++-14", "clang++-19", "clang++"]}
 WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wshadow", "-Wconversion"]
-HEADERS = ["tc/tc.h", "tc/io.h", "tc/nn.h", "tc/train.h", "tc/compile.h", "tc/blas.h", "tc/dlpack.h"]
+HEADERS = ["tc/tc.h", "tc/io.h", "tc/nn.h", "tc/train.h", "tc/amp.h", "tc/compile.h", "tc/blas.h", "tc/dlpack.h"]
 
 # Of each kind of call one: literals with commas as each operand, numbers of all kinds, calls within calls, and a loop's name that a macro might shadow.
 CALLS = """

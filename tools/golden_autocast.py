@@ -17,7 +17,8 @@ STEPS, SEEDS = 50, 3
 
 
 def calls(t):
-    """PyTorch's call for each function of api.def that rounds and has a counterpart, over operands as in tests/numerics/half.c."""
+    """PyTorch's call for each function of api.def that rounds and has a counterpart, over operands as in tests/numerics/half.c. tc_bce_loss has
+    none: PyTorch refuses binary_cross_entropy under autocast for CUDA."""
     x, y, p, u, w, b, c, d, i = t["x"], t["y"], t["p"], t["u"], t["w"], t["b"], t["c"], t["d"], t["i"]
     image, kernel, line, tap, block, cube = t["image"], t["kernel"], t["line"], t["tap"], t["block"], t["cube"]
     unary = "square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfinv lgamma digamma sigmoid"
@@ -93,6 +94,17 @@ def calls(t):
         "tc_cross_entropy_with": lambda: F.cross_entropy(x, i[:, 0], label_smoothing=0.1),
         "tc_nll_loss": lambda: F.nll_loss(x, i[:, 0]),
         "tc_bce_with_logits": lambda: F.binary_cross_entropy_with_logits(x, u),
+        "tc_mse_loss_with": lambda: F.mse_loss(x, y, reduction="none"),
+        "tc_l1_loss_with": lambda: F.l1_loss(x, y, reduction="sum"),
+        "tc_huber_loss_with": lambda: F.huber_loss(x, y, reduction="none"),
+        "tc_smooth_l1_loss": lambda: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
+        "tc_cross_entropy_loss": lambda: F.cross_entropy(x, i[:, 0], reduction="none"),
+        "tc_nll_loss_with": lambda: F.nll_loss(x, i[:, 0], reduction="none"),
+        "tc_bce_with_logits_loss": lambda: F.binary_cross_entropy_with_logits(x, u, reduction="sum"),
+        "tc_kl_div_loss": lambda: F.kl_div(x, u, reduction="sum"),
+        "tc_cosine_similarity": lambda: F.cosine_similarity(x, y),
+        "tc_cosine_embedding_loss": lambda: F.cosine_embedding_loss(x, y, torch.ones(6, device=x.device, dtype=x.dtype)),
+        "tc_triplet_margin_loss": lambda: F.triplet_margin_loss(x, y, p),
     }
     return out
 
@@ -235,4 +247,5 @@ def main():
     print("#endif")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import make_sites
 
 INCLUDE = make_sites.INCLUDE
-HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "train.h": "Training", "compile.h": "Compiled functions", "io.h": "Files and other libraries", "program.h": "Compiled programs in files", "blas.h": "Direct products", "control.h": "Control flow", "backend.h": "Back ends"}  # dlpack.h is a copy of DLPack's own
+HEADERS = {"tc.h": "Tensors", "nn.h": "Models", "train.h": "Training", "amp.h": "Mixed precision", "compile.h": "Compiled functions", "io.h": "Files and other libraries", "program.h": "Compiled programs in files", "blas.h": "Direct products", "control.h": "Control flow", "backend.h": "Back ends"}  # dlpack.h is a copy of DLPack's own
 SECTION = re.compile(r"// ---- (.*?) ----$")
 SHAPE = re.compile(r"\[[^\]]*\]|\bshapes?\b|\bscalars?\b|\brank\b")
 TYPE = re.compile(r"\btypes?\b|floating|integer|\bbools?\b|\b[ui]8\b|\bi(16|32|64)\b|\bb?f(16|32|64)\b")

@@ -82,6 +82,7 @@ int main(int argc, char **argv) {
   conform_threads(device);
   conform_training(device);
   conform_reopening(device);
+  tc_shutdown();
   printf("%s: %d passed, %d failed, %d not taken\n", device, self.all_passed, self.all_failed, self.all_left);
   return self.all_failed > 0;
 }

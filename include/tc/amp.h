@@ -66,7 +66,7 @@ TC_API tc_status tc_grad_scaler_update(tc_grad_scaler *s);
 // Whether a gradient of the optimizer's was infinite or NaN when they were divided: a bool of rank
 // 0 in the current scope. Poison with TC_ERR_STATE if they were not since the last update.
 TC_API tc_tensor tc_grad_scaler_found_inf(tc_grad_scaler *s, const tc_optimizer *opt);
-// The scale; a sync point. 1 if disabled. NaN on error, as of NULL.
+// The scale; a sync point. 1 if disabled. NaN on error: TC_ERR_ARG for NULL, or those of the sync.
 TC_API double tc_grad_scaler_get_scale(tc_grad_scaler *s);
 // Sets the scale, as update(new_scale). TC_ERR_ARG unless it is above 0 and finite.
 TC_API tc_status tc_grad_scaler_set_scale(tc_grad_scaler *s, double scale);
@@ -77,7 +77,8 @@ TC_API tc_status tc_grad_scaler_set_scale(tc_grad_scaler *s, double scale);
 // name is NULL past the end. The tensors are the scaler's own: give them and their names to
 // tc_checkpoint_save and tc_checkpoint_load beside the parameters.
 TC_API const char *tc_grad_scaler_state_name(const tc_grad_scaler *s, int i);
-TC_API tc_tensor tc_grad_scaler_state(const tc_grad_scaler *s, int i);  // poison, TC_ERR_ARG: no entry i
+// Entry i: a scalar of type f32 or i32, as above. Poison with TC_ERR_ARG if there is none.
+TC_API tc_tensor tc_grad_scaler_state(const tc_grad_scaler *s, int i);
 // The state lives in these two tensors from now on, which are retained and must be assignable:
 // their values are taken. TC_ERR_DTYPE, TC_ERR_SHAPE unless they are as above.
 TC_API tc_status tc_grad_scaler_use_state(tc_grad_scaler *s, tc_tensor scale, tc_tensor growth_tracker);

@@ -248,7 +248,8 @@ typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
   // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
-  // kernels alone; "gpu"; "backend" a loaded back end; "own" a backend of the program's; "none"
+  // kernels alone; "gpu". By others: "backend" a loaded back end, "own" the program's function.
+  // "none": nothing ran
   const char *tier;
   uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
   uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification

@@ -258,7 +258,7 @@ static tc_status assign_entry(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e)
   for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
   TC_TRY(tc_rec_assign(t, e->param, e->next_param));
   if (e->next_count == TC_ON_HOST)
-    tc_optim_count_step(opt, e, 1);
+    tc_optim_count_step(opt, e);
   else
     tc_step_counts_move(&opt->counts_there, &e->count, e->next_count);
   return TC_OK;
@@ -270,39 +270,70 @@ static void retain_optimizer(void *owner) {
   atomic_fetch_add_explicit(&((tc_optimizer *)owner)->refs, 1, memory_order_relaxed);
 }
 
-static bool step_fits(const void *owner, const void *note) {
+// Which entries a step updates, and what they had counted before.
+typedef struct step_note {
+  int n;
+  struct {
+    bool steps;
+    int64_t n_steps;
+    double mu_product;
+  } entry[];
+} step_note;
+
+static void *note_step(void *owner, const void *like) {
   const tc_optimizer *opt = owner;
-  return !opt->ended && opt->n == ((const tc_step_note *)note)->n && opt->counts_there.n == 0;
+  step_note *note = tc_malloc(sizeof *note + (size_t)opt->n * sizeof note->entry[0]);
+  if (!note) return NULL;
+  note->n = opt->n;
+  for (int i = 0; i < opt->n; i++) {
+    note->entry[i].steps = like && ((const step_note *)like)->entry[i].steps;
+    note->entry[i].n_steps = opt->entries[i].n_steps, note->entry[i].mu_product = opt->entries[i].mu_product;
+  }
+  return note;
 }
 
+static void undo_step(void *owner, const void *note) {
+  tc_optimizer *opt = owner;
+  const step_note *was = note;
+  for (int i = 0; i < opt->n; i++)
+    opt->entries[i].n_steps = was->entry[i].n_steps, opt->entries[i].mu_product = was->entry[i].mu_product;
+}
+
+static bool step_fits(const void *owner, const void *note) {
+  const tc_optimizer *opt = owner;
+  return !opt->ended && opt->n == ((const step_note *)note)->n && opt->counts_there.n == 0;
+}
+
+// The numbers do not depend on the gradient.
 static bool record_step_numbers(tc_trace *t, void *owner, const void *note) {
   tc_optimizer *opt = owner;
   for (int i = 0; i < opt->n; i++) {
+    if (!((const step_note *)note)->entry[i].steps) continue;
     tc_optim_entry e = opt->entries[i];
-    if (!((const tc_step_note *)note)->steps[i]) continue;
     tc_node p = tc_optim_widen(t, tc_op_in(t, e.param));
-    opt->rule->update(opt, t, &e, p, p);  // the numbers do not depend on the gradient
+    opt->rule->update(opt, t, &e, p, p);
   }
   return t->op_status == TC_OK;
 }
 
-static void count_step(void *owner, const void *note, int by) {
+static void count_step(void *owner, const void *note) {
   tc_optimizer *opt = owner;
   for (int i = 0; i < opt->n; i++)
-    if (((const tc_step_note *)note)->steps[i]) tc_optim_count_step(opt, &opt->entries[i], by);
+    if (((const step_note *)note)->entry[i].steps) tc_optim_count_step(opt, &opt->entries[i]);
 }
 
 static const tc_step_ops step_ops = {.retain = retain_optimizer,
                                      .release = release_optimizer,
-                                     .copy_note = tc_step_note_copy,
+                                     .note = note_step,
+                                     .undo = undo_step,
                                      .fits = step_fits,
                                      .record_numbers = record_step_numbers,
                                      .count = count_step};
 
 static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t first_arg) {
-  tc_step_note *note = tc_step_note_create(opt->n);
+  step_note *note = note_step(opt, NULL);
   for (int i = 0; i < opt->n && note; i++)
-    note->steps[i] = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
+    note->entry[i].steps = opt->entries[i].part == part && opt->entries[i].next_param != TC_NODE_ERR;
   tc_optimizer_capture(t, &step_ops, opt, note, first_arg);
 }
 

@@ -8,15 +8,6 @@
 
 #include "lazy/trace/capture.h"
 
-// Which of n entries a step updates.
-typedef struct tc_step_note {
-  int n;
-  bool steps[];
-} tc_step_note;
-
-// None of them. NULL out of memory.
-tc_step_note *tc_step_note_create(int n);
-void *tc_step_note_copy(const void *note);
 // pre: t has a capture. The step of the note, which this takes over, has recorded its numbers from
 // first_arg on, and is not counted yet. note NULL: out of memory.
-void tc_optimizer_capture(tc_trace *t, const tc_step_ops *ops, void *owner, tc_step_note *note, uint32_t first_arg);
+void tc_optimizer_capture(tc_trace *t, const tc_step_ops *ops, void *owner, void *note, uint32_t first_arg);

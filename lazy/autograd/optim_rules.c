@@ -260,17 +260,9 @@ static void update_lion(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_no
   e->next_state[0] = add_scaled(t, f_num(t, TC_OP_MUL, avg, o->beta2), g, 1 - o->beta2);
 }
 
-void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e, int by) {
-  e->n_steps += by;
-  if (opt->rule != &tc_optim_nadam) return;
-  if (by < 0) {  // what was before the last step is known; before that, to a rounding
-    bool is_known = e->last_mu_product != 0;
-    e->mu_product = is_known ? e->last_mu_product : e->mu_product / nadam_mu(opt, (double)e->n_steps + 1);
-    e->last_mu_product = 0;
-  } else {
-    e->last_mu_product = e->mu_product;
-    e->mu_product *= nadam_mu(opt, (double)e->n_steps);
-  }
+void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e) {
+  e->n_steps++;
+  if (opt->rule == &tc_optim_nadam) e->mu_product *= nadam_mu(opt, (double)e->n_steps);
 }
 
 const tc_optim_rule tc_optim_sgd = {"sgd", update_sgd, "momentum", {"momentum_buffer"}};

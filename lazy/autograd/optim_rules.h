@@ -27,7 +27,7 @@ typedef struct tc_optim_entry {
   int64_t n_steps;  // with a gradient, while they are counted on the host
   int count, next_count;  // whose steps are its own (step_count.h), and after the step being recorded
   bool takes_part;  // true: it has a gradient in the step being recorded
-  double mu_product, last_mu_product;  // NAdam's, of its momenta so far; and before the last step
+  double mu_product;  // NAdam's, of its momenta so far
   const char *device;  // its name, static; a tensor's never changes
   int part;  // of a step: which of the parameters' devices, by first appearance
   // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
@@ -84,8 +84,8 @@ struct tc_optimizer {
   tc_optim_group *groups;
 };
 
-// Counts a step on the host, or takes back the last one: by is 1 or -1.
-void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e, int by);
+// Counts a step on the host: all that a step changes there.
+void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e);
 // TC_OK if value is at least 0 and less than below.
 static inline tc_status tc_optim_check_range(const char *name, tc_site site, const char *what, double value,
                                              double below) {

@@ -161,23 +161,26 @@ static bool serves(tc_trace *t, const graph *g, const tc_call_facts *facts, tc_g
   return true;
 }
 
-// The graph that serves a call, the latest first. NULL: none does, and *failed says what kept the
-// latest from it, or the op has failed.
-static const graph *find_graph(tc_trace *t, const call *k, tc_guard_failure *failed) {
+// The graph that serves a call, from the *nth to be asked on: the latest first. NULL: none does,
+// and *failed says what kept the latest from it, or the op has failed.
+static const graph *find_graph(tc_trace *t, const call *k, int *nth, tc_guard_failure *failed) {
   tc_compiled *c = k->c;
   int n = atomic_load_explicit(&c->n_graphs, memory_order_acquire);
   int latest = atomic_load_explicit(&c->latest, memory_order_relaxed);
   tc_guard_failure other;
-  for (int i = 0; i < n; i++) {
-    int g = i == 0 ? latest : i <= latest ? i - 1 : i;
+  for (; *nth < n; ++*nth) {
+    int g = *nth == 0 ? latest : *nth <= latest ? *nth - 1 : *nth;
     tc_call_facts facts = facts_of(k, t->operand);
-    if (serves(t, c->graphs[g], &facts, i == 0 ? failed : &other)) {
-      if (i) atomic_store_explicit(&c->latest, g, memory_order_relaxed);
-      return c->graphs[g];
-    }
+    if (serves(t, c->graphs[g], &facts, *nth == 0 ? failed : &other)) return c->graphs[g];
     if (t->op_status != TC_OK) return NULL;
   }
   return NULL;
+}
+
+static void make_latest(tc_compiled *c, const graph *g) {
+  int n = 0;
+  while (c->graphs[n] != g) n++;
+  atomic_store_explicit(&c->latest, n, memory_order_relaxed);
 }
 
 static bool take(tc_trace *t, const call *k, const tc_fragment *f) {
@@ -203,10 +206,15 @@ static tc_status take_call(const call *k, bool *taken, miss *m) {
   tc_trace *t = tc_op_begin("compiled_call", k->site);
   if (TC_UNLIKELY(is_in_several_memories(t, k))) return m->several = true, tc_op_done(t);
   const tc_node *arg = t->op_status == TC_OK ? take_arguments(t, k) : NULL;
-  const graph *g = arg ? find_graph(t, k, &failed) : NULL;
-  if (TC_LIKELY(g != NULL)) {
+  const graph *g = NULL;
+  int nth = 0;
+  for (; arg && !*taken && (g = find_graph(t, k, &nth, &failed)) != NULL; nth++) {
     *taken = take(t, k, g->fragment);
-  } else if (arg && failed.kind != TC_GUARD_HOLDS) {
+    if (TC_UNLIKELY(t->op_status != TC_OK)) break;
+    if (nth == 0 && !*taken) failed.kind = TC_GUARD_OWNER;
+    if (nth && *taken) make_latest(k->c, g);
+  }
+  if (!*taken && arg && t->op_status == TC_OK && failed.kind != TC_GUARD_HOLDS) {
     const graph *latest = k->c->graphs[atomic_load_explicit(&k->c->latest, memory_order_relaxed)];
     tc_call_facts facts = facts_of(k, t->operand);
     tc_guards_tell(t, &latest->guards, latest->fragment, &facts, &failed, m->text, sizeof m->text);
@@ -376,7 +384,8 @@ static tc_status check_graph(const call *k) {
   tc_guard_failure failed = {TC_GUARD_HOLDS};
   tc_trace *t = tc_op_begin("compiled_call", k->site);
   const tc_node *arg = t->op_status == TC_OK ? take_arguments(t, k) : NULL;
-  const graph *g = arg ? find_graph(t, k, &failed) : NULL;
+  int nth = 0;
+  const graph *g = arg ? find_graph(t, k, &nth, &failed) : NULL;
   tc_status st = tc_op_done(t);
   if (st != TC_OK || !g) return st;
   atomic_fetch_add_explicit(&k->c->n_checked, 1, memory_order_relaxed);

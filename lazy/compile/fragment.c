@@ -116,37 +116,58 @@ static void draw(tc_trace *t, const tc_fragment *f) {
 
 bool tc_fragment_steps_fit(const tc_fragment *f) {
   bool fit = true;
-  for (uint32_t i = 0; i < f->n_step && fit; i++) fit = f->step[i].ops->fits(f->step[i].owner, f->step[i].note);
+  for (uint32_t i = 0; i < f->n_step && fit; i++) fit = f->step[i].ops_of->fits(f->step[i].owner, f->step[i].note);
   return fit;
 }
 
-// Records the numbers of an optimizer's step anew, behind the fragment, whose args begin at
-// first_arg, and takes them over.
-static bool renew_numbers(tc_trace *t, const tc_step *s, uint32_t first_arg) {
-  void *note = t->capture ? s->ops->copy_note(s->note) : NULL;
-  tc_trace_mark mark = tc_trace_mark_now(t);
+static uint32_t *args_of(const tc_step *s, uint32_t first_arg) {
+  uint32_t *at = tc_malloc((s->n_arg + 1) * sizeof *at);
+  for (uint32_t i = 0; i < s->n_arg && at; i++) at[i] = s->arg[i] == UINT32_MAX ? UINT32_MAX : first_arg + s->arg[i];
+  return at;
+}
+
+// Records the numbers of an optimizer's step anew, behind what is there; mark: before them. False
+// after reporting, or where they are recorded by other ops than they were.
+static bool record_numbers(tc_trace *t, const tc_step *s, tc_trace_mark *mark) {
+  *mark = tc_trace_mark_now(t);
   bool tape = tc_rec_tape(t, false);
-  bool ok = s->ops->record_numbers(t, s->owner, s->note);
+  bool ok = s->ops_of->record_numbers(t, s->owner, s->note);
   tc_rec_tape(t, tape);
-  if (ok && t->n_arg - mark.n_arg != s->n_arg)
-    tc_rec_fail(t, TC_ERR_STATE, "an optimizer's step has %u numbers, had %u", t->n_arg - mark.n_arg, s->n_arg),
-        ok = false;
+  return ok && t->n_arg - mark->n_arg == s->n_arg && tc_trace_ops(t, mark->n_node) == s->ops;
+}
+
+// Puts the step's numbers of now into the fragment, whose args begin at first_arg, and counts it.
+static bool take_step(tc_trace *t, const tc_step *s, uint32_t first_arg) {
+  tc_trace_mark mark;
+  bool ok = record_numbers(t, s, &mark);
   for (uint32_t i = 0; i < s->n_arg && ok; i++)
     if (s->arg[i] != UINT32_MAX) t->arg[first_arg + s->arg[i]] = t->arg[mark.n_arg + i];
   tc_trace_cut(t, &mark);
-  if (!ok) return tc_free(note), false;
-  s->ops->count(s->owner, s->note, 1);
-  if (!t->capture) return true;
-  uint32_t *at = tc_malloc((s->n_arg + 1) * sizeof *at);
-  for (uint32_t i = 0; i < s->n_arg && at; i++) at[i] = s->arg[i] == UINT32_MAX ? UINT32_MAX : first_arg + s->arg[i];
-  if (!at) tc_free(note), note = NULL;
-  tc_capture_step(t, s->ops, s->owner, note, at ? s->n_arg : 0, at);
-  tc_free(at);
+  if (!ok) return false;
+  if (TC_UNLIKELY(t->capture != NULL)) {
+    tc_step step = *s;
+    step.note = s->ops_of->note(s->owner, s->note), step.arg = args_of(s, first_arg);
+    tc_capture_step(t, step);
+  }
+  s->ops_of->count(s->owner, s->note);
   return true;
+}
+
+// Of several steps none may be taken unless all can be.
+static bool take_steps(tc_trace *t, const tc_fragment *f, uint32_t first_arg) {
+  bool ok = true;
+  for (uint32_t i = 0; i < f->n_step && ok && f->n_step > 1; i++) {
+    tc_trace_mark mark;
+    ok = record_numbers(t, &f->step[i], &mark);
+    tc_trace_cut(t, &mark);
+  }
+  for (uint32_t i = 0; i < f->n_step && ok; i++) ok = take_step(t, &f->step[i], first_arg);
+  return ok;
 }
 
 tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *operand) {
   if (!make_room(t, f)) return TC_NODE_ERR;
+  const tc_trace_mark before = tc_trace_mark_now(t);
   tc_node first = t->n_node;
   bool as_is = is_own_place(t, f, operand);
   if (f->n_node == 0) return first;
@@ -167,9 +188,9 @@ tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *ope
     t->param_node[t->n_param_node++] = (tc_param_node){first + f->param_node[i].node, f->param_node[i].param};
   t->n_node += f->n_node, t->n_word += f->n_word, t->n_arg += f->n_arg;
   t->assigned_bytes += f->assigned_bytes;
-  for (uint32_t i = 0; i < f->n_step; i++)
-    if (!renew_numbers(t, &f->step[i], args)) return TC_NODE_ERR;
-  return first;
+  if (TC_LIKELY(f->n_step == 0) || take_steps(t, f, args)) return first;
+  tc_trace_cut(t, &before);
+  return TC_NODE_ERR;
 }
 
 bool tc_fragment_effects(tc_trace *t, const tc_fragment *f, const tc_tensor *arg, const tc_node *operand,

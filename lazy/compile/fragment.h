@@ -116,9 +116,10 @@ static inline const tc_rec *tc_fragment_rec(const tc_fragment *f, uint32_t nth) 
 bool tc_fragment_operands(tc_trace *t, const tc_fragment *f, const tc_node *arg, tc_node *out);
 // Whether the optimizers that it steps can be stepped as when it was traced.
 bool tc_fragment_steps_fit(const tc_fragment *f);
-// Appends its records, with these operands, which fit. Returns the node of its first record;
-// TC_NODE_ERR after reporting. Random draws take the thread's next counters, and optimizers' steps
-// are counted.
+// Appends its records, with these operands, which fit. Returns the node of its first record.
+// TC_NODE_ERR: after reporting; or, without a report and with nothing appended, where an
+// optimizer's step is another one now.
+// Random draws take the thread's next counters, and optimizers' steps are counted.
 tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *operand);
 // The node of a number of the fragment.
 static inline tc_node tc_fragment_node(const tc_fragment *f, const tc_node *operand, tc_node first, uint32_t number) {

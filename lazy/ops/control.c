@@ -74,6 +74,7 @@ typedef struct control_call {
   tc_type out_type[TC_CONTROL_MOST];
   uint32_t out_shape[TC_CONTROL_MOST];
   uint64_t counter;  // of random draws, where the op begins
+  uint64_t epoch;  // of the trace, likewise
 } control_call;
 
 static tc_status check_counts(const control_call *x, int n_in, int n_out, const void *in, const void *out) {
@@ -114,7 +115,7 @@ static bool take_input(control_call *x, tc_tensor h, bool drop_axis) {
 static void begin_call(control_call *x) {
   tc_device d = x->n_fixed + x->f.first_in ? (tc_device)x->t->dev[x->in[0]] : tc_device_default();
   tc_outline_init(&x->c, x->t, d, x->n_fixed, x->type, x->shape);
-  x->counter = x->t->counter;
+  x->counter = x->t->counter, x->epoch = x->t->epoch;
 }
 
 static tc_tensor handle_of_input(tc_trace *t, tc_node n) {
@@ -225,6 +226,8 @@ static tc_status end_call(control_call *x, tc_status st, tc_tensor *out) {
   tc_node node[TC_CONTROL_MOST];
   t = tc_op_begin_sync(x->op, x->site);
   if (t == x->t) tc_outline_close(&x->c);
+  if (st == TC_OK && t->op_status == TC_OK && x->epoch != t->epoch)
+    st = tc_fail(TC_ERR_STATE, x->op, x->site, "the body ended all tensors (tc_shutdown)");
   if (st == TC_OK && t->op_status == TC_OK) {
     t->op_device = x->c.device, t->n_taken = 1;
     tc_node n = tc_control_record(t, &x->f, &x->c, x->extract, x->in, x->f.first_in + x->n_fixed);

@@ -37,8 +37,18 @@ static tc_node append_input(tc_trace *t, tc_type type, uint32_t shape, tc_device
   return tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
 }
 
+// Whether the trace began anew meanwhile: what was recorded is gone.
+static bool is_lost(const tc_outline *c) {
+  return c->t->outline != c;
+}
+
+static bool fail_lost(const tc_outline *c) {
+  return tc_rec_fail(c->t, TC_ERR_STATE, "the body of %s ended all tensors (tc_shutdown)", c->op), false;
+}
+
 bool tc_outline_begin(tc_outline *c, bool tape) {
   tc_trace *t = c->t;
+  if (is_lost(c)) return fail_lost(c);
   c->first = t->n_node, c->n_word = t->n_word, c->n_arg = t->n_arg;
   c->n_leaf = t->n_leaf, c->n_past = t->n_past, c->n_param_node = t->n_param_node;
   c->leaf_bytes = t->leaf_bytes, c->assigned_bytes = t->assigned_bytes;
@@ -231,6 +241,7 @@ static bool truncate_trace(tc_outline *c) {
 
 bool tc_outline_end(tc_outline *c, uint32_t n_out, const tc_node *out, tc_extract *extract) {
   if (extract) *extract = (tc_extract){.arg = NULL};
+  if (is_lost(c)) return fail_lost(c);
   bool ok = out && c->t->op_status == TC_OK && extract_body(c, n_out, out, extract);
   if (truncate_trace(c) && ok)
     ok = (tc_rec_fail(c->t, TC_ERR_STATE,

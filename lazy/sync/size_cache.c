@@ -24,6 +24,10 @@
 // Time spent for nothing, of what lowering the graph took so far; and what is spent in any case.
 #define MOST_TRIED 2
 #define ANY_TRIED_TICKS 30000000
+// A graph that takes longer to lower is lowered for many sizes once it was for so many. A program's
+// last batch, which is smaller than the others, is no reason.
+#define LONG_TICKS 15000000
+#define LONG_SIZES 4
 
 typedef struct family {
   uint64_t pattern, used;
@@ -40,7 +44,8 @@ typedef struct family {
   tc_size_box refused[MOST_REFUSED];
   uint32_t n_refused, n_maps;  // n_maps: keys that the map did not have
   bool building;  // true: a thread lowers for many sizes, or makes another map
-  uint64_t lowered, tried;  // ticks: of lowering for one size; of tries that gave nothing
+  uint32_t n_lowered;  // sizes
+  uint64_t lowered, tried;  // ticks: of lowering for one size each; of tries that gave nothing
   tc_plan *bound[MOST_BOUND];  // retained
   uint32_t next_bound;
   size_t bound_bytes;
@@ -224,7 +229,8 @@ static void *lower_any_size(family *f, const int64_t *size) {
 
 // pre: locked. Whether the family may be lowered for sizes around these.
 static bool may_try_locked(const family *f, const int64_t *size) {
-  if (f->building || f->n_piece == MOST_PIECES || f->n_refused == MOST_REFUSED) return false;
+  bool is_long = f->lowered > f->n_lowered * (uint64_t)LONG_TICKS && f->n_lowered < LONG_SIZES;
+  if (is_long || f->building || f->n_piece == MOST_PIECES || f->n_refused == MOST_REFUSED) return false;
   for (uint32_t i = 0; i < f->n_refused; i++)
     if (has_sizes(&f->refused[i], size, tc_size_map_count(f->map))) return false;
   return f->tried <= MOST_TRIED * f->lowered + ANY_TRIED_TICKS;
@@ -266,7 +272,7 @@ static family *family_with(family *f, const uint64_t *word) {
   pthread_mutex_unlock(&self.lock);
   if (!tries) return NULL;
   if ((g = create_family(f->base, f->pattern)) != NULL) {
-    g->lowered = f->lowered, g->tried = f->tried;
+    g->lowered = f->lowered, g->n_lowered = f->n_lowered, g->tried = f->tried;
     bool room = true;
     for (uint32_t i = 1; i <= f->n_key && room; i++) {
       uint64_t *copy = tc_malloc(b->n_word * sizeof *copy);
@@ -340,12 +346,12 @@ void tc_size_cache_note(tc_plan *p, uint64_t pattern, uint64_t ticks) {
   if (!pattern || p->by_rows || p->runner.run) return;
   pthread_mutex_lock(&self.lock);
   uint32_t i = find_locked(pattern);
-  if (i < self.n) self.of[i]->lowered += ticks;
+  if (i < self.n) self.of[i]->lowered += ticks, self.of[i]->n_lowered++;
   bool known = i < self.n;
   pthread_mutex_unlock(&self.lock);
   family *f = known ? NULL : create_family(p, pattern);
   if (!f) return;
-  f->lowered = ticks;
+  f->lowered = ticks, f->n_lowered = 1;
   if (dynamic_now() == DYNAMIC_ALWAYS) guess_sizes(f);
   put_family(f);
 }

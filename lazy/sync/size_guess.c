@@ -1,6 +1,6 @@
 // Other sizes of a graph, guessed from one key. See size_guess.h.
 //
-// Equal extents are taken for one size. So extents of inputs get other values, by value, and records
+// Equal extents are taken for one size, so extents of inputs get other values, by value. Records
 // get what their operands' new extents make of them.
 #include "lazy/sync/size_guess.h"
 

@@ -1,6 +1,6 @@
 // Which sizes of a graph may vary, before a second key shows it (TC_DYNAMIC=1).
 // In: a plan. Out: a key of the same records at other sizes, as far as they can be guessed.
-// Invariants: a wrong guess costs time alone, since keys are compared with the map that is made of it.
+// Invariants: a wrong guess costs time alone, since keys are compared with the map made of it.
 // Threads: pure. Owns nothing.
 #pragma once
 

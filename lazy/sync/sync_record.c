@@ -17,13 +17,13 @@
 #define LEAST_NODES 16  // of a trace that says what recording a node costs
 #define MOST_NODE_NS 100.0  // before one said so
 
-// The roof only where kernels are timed, since measuring it takes some 30 ms.
+// The machine's peak rates only where kernels are timed, since measuring it takes some 30 ms.
 static tc_profile_machine machine_now(void) {
   tc_device device = tc_device_default();
   tc_profile_machine m = {
       .isa = tc_lowering.isa(), .device = tc_device_name(device), .threads = (uint32_t)tc_team_threads()};
   if (tc_options_get()->profile_kernels && !tc_device_memory(device))
-    tc_lowering.host_roof(&m.peak_flops, &m.peak_bytes);
+    tc_lowering.host_peak_rates(&m.peak_flops, &m.peak_bytes);
   return m;
 }
 

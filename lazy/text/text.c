@@ -271,12 +271,6 @@ static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, t
   return tc_trace_leaf(t, *buf, x->type, shape, x->dev);
 }
 
-void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
-  char number[16];
-  snprintf(number, sizeof number, "%%%u", n);
-  t->op = tc_op_names[x->op], t->op_site = tc_text_site(x->site && *x->site ? x->site : number);
-}
-
 // Records every node; held: per node, the reference that keeps a leaf from being the trace's alone.
 // out: per node, its handle; NULL: none are made.
 static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **held) {

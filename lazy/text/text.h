@@ -51,7 +51,7 @@ void tc_text_fini(tc_text *x);
 // reporting: it does not fit its operands (text_record.c).
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 
-// Records the body, and takes it out again (text_control.c). False after reporting, also where the
+// Records the body, and takes it out again (text_body.c). False after reporting, also where the
 // body is not the one that its id names.
 bool tc_text_record_body(tc_trace *t, const tc_text_body *b);
 // Whether a CONTROL or TUPLE_ELEMENT fits its operands.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lazy/text/text.h"
+#include "lazy/trace/trace.h"
 #include "runtime/hash.h"
 
 enum { N_LISTS = 256 };
@@ -31,4 +32,10 @@ tc_site tc_text_site(const char *text) {
   do added->next = first;
   while (!atomic_compare_exchange_weak_explicit(list, &first, added, memory_order_release, memory_order_relaxed));
   return (tc_site)(uintptr_t)added->text;
+}
+
+void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
+  char number[16];
+  snprintf(number, sizeof number, "%%%u", n);
+  t->op = tc_op_names[x->op], t->op_site = tc_text_site(x->site && *x->site ? x->site : number);
 }

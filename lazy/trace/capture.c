@@ -80,22 +80,25 @@ void tc_capture_break_mine(const char *why, const char *by, tc_site where) {
 }
 
 void tc_step_fini(tc_step *s) {
-  s->ops->release(s->owner);
+  s->ops_of->release(s->owner);
   tc_free(s->note), tc_free(s->arg);
 }
 
-void tc_capture_step(tc_trace *t, const tc_step_ops *ops, void *owner, void *note, uint32_t n_arg,
-                     const uint32_t *arg) {
+void tc_capture_step(tc_trace *t, tc_step step) {
   tc_capture *c = t->capture;
-  uint32_t *at = tc_malloc((n_arg + 1) * sizeof *at);
-  if (!note || !at || !TC_GROW(c->step, c->cap_step, c->n_step + 1)) {
-    tc_free(note), tc_free(at);
+  if (!step.note || !step.arg || !TC_GROW(c->step, c->cap_step, c->n_step + 1)) {
+    tc_free(step.note), tc_free(step.arg);
     break_without_memory(t);
     return;
   }
-  if (n_arg) memcpy(at, arg, n_arg * sizeof *at);
-  ops->retain(owner);
-  c->step[c->n_step++] = (tc_step){ops, owner, note, n_arg, at};
+  step.ops_of->retain(step.owner);
+  c->step[c->n_step++] = step;
+}
+
+uint64_t tc_trace_ops(const tc_trace *t, tc_node first) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (tc_node n = first; n < t->n_node; n++) hash = (hash ^ tc_rec_of(t, n)->op_args) * UINT64_C(0x100000001b3);
+  return hash;
 }
 
 tc_trace_mark tc_trace_mark_now(const tc_trace *t) {
@@ -114,18 +117,12 @@ tc_trace_mark tc_trace_mark_now(const tc_trace *t) {
 }
 
 void tc_capture_begin(tc_trace *t, tc_capture *c) {
-  *c = (tc_capture){.outer = t->capture,
-                    .was = tc_trace_mark_now(t),
-                    .first_node = t->n_node,
-                    .n_autocast = t->autocast.n,
-                    .context = t->context};
+  *c = (tc_capture){.outer = t->capture, .was = tc_trace_mark_now(t), .first_node = t->n_node};
   t->autocast.casts.epoch = 0;  // the body has casts of its own
   t->capture = c;
 }
 
 void tc_capture_end(tc_trace *t, tc_capture *c) {
-  if (t->autocast.n != c->n_autocast || t->context != c->context)
-    tc_capture_break(t, "an autocast that it begins or ends alone", "autocast", t->op_site);
   t->capture = c->outer;
 }
 
@@ -181,7 +178,7 @@ void tc_trace_cut(tc_trace *t, const tc_trace_mark *was) {
 
 void tc_capture_undo(tc_trace *t, tc_capture *c) {
   const tc_trace_mark *was = &c->was;
-  for (uint32_t i = c->n_step; i-- > 0;) c->step[i].ops->count(c->step[i].owner, c->step[i].note, -1);
+  for (uint32_t i = c->n_step; i-- > 0;) c->step[i].ops_of->undo(c->step[i].owner, c->step[i].note);
   restore_grads(t, c);
   for (uint32_t i = was->n_user; i < t->n_user; i++) {
     tc_buffer_release(t->user[i].buf);

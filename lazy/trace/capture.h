@@ -39,20 +39,25 @@ typedef struct tc_graded {
 // numbers that follow from its learning rates and counts.
 typedef struct tc_step_ops {
   void (*retain)(void *owner), (*release)(void *owner);
-  void *(*copy_note)(const void *note);  // NULL out of memory
+  // A note of the entries that a step updates, those of `like`, and of what the owner has counted
+  // for them until now. NULL out of memory.
+  void *(*note)(void *owner, const void *like);
   // Whether the step can be taken again as it was noted.
   bool (*fits)(const void *owner, const void *note);
   // Records the step's numbers behind the trace's others, as it would record them now. False after
   // reporting.
   bool (*record_numbers)(tc_trace *t, void *owner, const void *note);
-  // by 1: the step is taken, and counted. -1: that is taken back.
-  void (*count)(void *owner, const void *note, int by);
+  // The step whose numbers were recorded last is taken: it is counted.
+  void (*count)(void *owner, const void *note);
+  // The owner has counted what it had at the note.
+  void (*undo)(void *owner, const void *note);
 } tc_step_ops;
 
 typedef struct tc_step {
-  const tc_step_ops *ops;
+  const tc_step_ops *ops_of;  // the kind of owner
   void *owner;  // retained
   void *note;  // owned; freed by tc_free
+  uint64_t ops;  // hash of the records that its numbers were recorded by: tc_trace_ops
   uint32_t n_arg, *arg;  // where its numbers lie among the args; owned. UINT32_MAX: one is left out
 } tc_step;
 
@@ -67,8 +72,6 @@ typedef struct tc_capture {
   struct tc_capture *outer;  // of a body that calls this one. NULL: none
   tc_trace_mark was;  // before the body and its stand-ins
   tc_node first_node;  // of the body; stand-ins for arguments stand before
-  uint32_t n_autocast;  // open tc_autocast_begin before the body
-  uint64_t context;  // of the trace before the body
   tc_seen *seen;
   uint32_t n_seen, cap_seen;
   tc_assigned *assigned;
@@ -102,9 +105,11 @@ void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site wher
 void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
 // The same by this thread, which has no op open and may have no capture.
 void tc_capture_break_mine(const char *why, const char *by, tc_site where);
-// A step of which the trace has the numbers at arg[0] .. arg[n_arg - 1]. Takes over the note.
-// pre: t has a capture.
-void tc_capture_step(tc_trace *t, const tc_step_ops *ops, void *owner, void *note, uint32_t n_arg, const uint32_t *arg);
+// A step of which the trace has the numbers at its args. Takes over note and args, and retains the
+// owner. note or arg NULL: there was no memory. pre: t has a capture.
+void tc_capture_step(tc_trace *t, tc_step step);
+// Hash of the ops of the records from `first` on, whatever their operands.
+uint64_t tc_trace_ops(const tc_trace *t, tc_node first);
 void tc_step_fini(tc_step *s);
 // Takes the records from the mark on, which no slot stands for, out of the trace.
 void tc_trace_cut(tc_trace *t, const tc_trace_mark *mark);

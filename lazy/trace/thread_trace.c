@@ -37,6 +37,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_buffer_release(t->user[i].buf);
     tc_slot_settle(t, t->user[i].slot);
   }
+  t->outline = NULL;  // a body that is being recorded is lost
   t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_param_node = 0;
   t->n_old_mark = t->n_mark, t->passed = t->cut_at_bound = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->most_nodes = 1;
@@ -95,6 +96,7 @@ static void thread_end(void *arg) {
   tc_inside = 1;  // callbacks may ask for tensors
   tc_trace_mine = NULL;
   tc_biased_lock_other(&t->lock);
+  if (t->outline) tc_trace_reset(t);  // it ends inside a body of control flow, whose records have no values
   while (t->n_pool) {
     tc_tensor h = t->pool[--t->n_pool];
     tc_slot_release_handle(t, h);

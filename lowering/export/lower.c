@@ -141,11 +141,12 @@ static uint32_t renumber(const tc_plan *plan, const tc_program *p, bool stored, 
   return storage < first_constant ? storage + p->n_cached : storage - plan->n_out;
 }
 
-static const uint8_t kinds[] = {[TC_STEP_KERNEL] = TC_TCX_STEP_KERNEL,
-                                [TC_STEP_ROW] = TC_TCX_STEP_ROW,
-                                [TC_STEP_ZERO] = TC_TCX_STEP_ZERO,
-                                [TC_STEP_CHECK] = TC_TCX_STEP_CHECK,
-                                [TC_STEP_CONTROL] = TC_TCX_STEP_CONTROL};
+// Those that are left out are of other devices than tc:cpu.
+static const uint8_t kinds[TC_STEP_LOADED + 1] = {[TC_STEP_KERNEL] = TC_TCX_STEP_KERNEL,
+                                                  [TC_STEP_ROW] = TC_TCX_STEP_ROW,
+                                                  [TC_STEP_ZERO] = TC_TCX_STEP_ZERO,
+                                                  [TC_STEP_CHECK] = TC_TCX_STEP_CHECK,
+                                                  [TC_STEP_CONTROL] = TC_TCX_STEP_CONTROL};
 
 // What steps are added with.
 typedef struct adder {

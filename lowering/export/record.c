@@ -86,6 +86,16 @@ static tc_status refuse_rest(const recorder *r, const tc_trace *t, int n_asked, 
   return TC_OK;
 }
 
+static tc_status refuse_devices(const recorder *r, const tc_plan *p) {
+  for (uint32_t n = 0; n < p->n_node; n++)
+    if (p->dev[n] != TC_DEVICE_CPU)
+      return tc_fail(TC_ERR_DEVICE, OP, r->what->site,
+                     "fn uses a tensor on %s; a program is of tc:cpu: move the model there (tc_to), and make it the "
+                     "default device",
+                     tc_device_name((tc_device)p->dev[n]));
+  return TC_OK;
+}
+
 static tc_status describe_leaves(const recorder *r, const tc_trace *t, tc_recorded *out) {
   tc_plan *p = out->plan;
   if (!(out->leaf = tc_calloc(p->n_leaf + 1, sizeof *out->leaf))) return no_room(r);
@@ -93,10 +103,6 @@ static tc_status describe_leaves(const recorder *r, const tc_trace *t, tc_record
   for (uint32_t i = 0; i < p->n_leaf; i++) {
     tc_buffer *b = t->leaf[i].buf;
     out->leaf[i].input = -1;
-    if (p->dev[t->leaf[i].node] != TC_DEVICE_CPU)
-      return tc_fail(TC_ERR_DEVICE, OP, r->what->site,
-                     "fn uses a tensor on %s; a program is of tc:cpu: move the model there (tc_to)",
-                     tc_device_name((tc_device)p->dev[t->leaf[i].node]));
     for (int k = 0; k < r->what->n_inputs; k++)
       if (r->placeholder[k] == b) out->leaf[i].input = k;
     if (out->leaf[i].input >= 0) continue;
@@ -152,6 +158,7 @@ static tc_status take_plan(const recorder *r, tc_trace *t, tc_node *asked, tc_re
   if (!n_word) return no_room(r);
   tc_hash hash = tc_hash_bytes(t->word, n_word * sizeof t->word[0]);
   TC_TRY(tc_plan_create(t, n_rec_words, n_word, hash, &out->plan));
+  TC_TRY(refuse_devices(r, out->plan));
   TC_TRY(describe_results(r, asked, out));  // before leaves are marked as parameters
   TC_TRY(describe_leaves(r, t, out));
   return describe_args(r, t, out);

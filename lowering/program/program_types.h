@@ -61,16 +61,16 @@ typedef struct tc_step {
       uint32_t value, attr;
     } row;
   };
-  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result; ZERO: the
-  // result
+  // range of the program's storage numbers; ROW, LOADED, CALL, CONTROL: operands, then the result;
+  // ZERO: the result
   uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
   int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node that
-  // it is for
+  // ROW, LOADED, CALL, CONTROL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the
+  // node that it is for
   uint32_t node;
   double work;  // estimated nanoseconds on one thread
   bool is_matmul;

@@ -41,7 +41,7 @@ struct tc_size_piece {
   uint32_t n_expr, cap_expr;
   patch *patch;
   uint32_t n_patch, cap_patch;
-  // shapes of reference kernels' values; per row_value: one more than its shape, 0: it does not vary
+  // shapes of reference kernels' values; per row_value: one more than its shape, 0: a fixed one
   tc_dims *shape;
   uint32_t n_shape, cap_shape, *shape_of;
   estimate *work, *bytes;  // per step

@@ -31,8 +31,8 @@ typedef struct tc_size_builder {
 
 typedef struct tc_size_piece tc_size_piece;
 
-// See tc_lowering_ops.lower_any_size, bind and drop_any_size. bind leaves facts that follow from the
-// program to its caller.
+// See tc_lowering_ops.lower_any_size, bind and drop_any_size. bind leaves facts that follow from
+// the program to its caller.
 tc_size_piece *tc_size_piece_create(const tc_size_source *from, const tc_size_builder *by, tc_size_box *box,
                                     const char **why);
 tc_status tc_size_piece_bind(const tc_size_piece *piece, const int64_t *size, tc_plan *plan);

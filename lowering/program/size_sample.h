@@ -10,8 +10,8 @@ typedef struct tc_size_sample {
   tc_program *p;
 } tc_size_sample;
 
-// A size along which long folds are cut in parts of one length counts as two: the length of a part,
-// and the number of parts, which comes behind the other sizes.
+// A size along which long folds are cut in parts of one length counts as two. It is the length of a
+// part; the number of parts comes behind the other sizes.
 typedef struct tc_size_split {
   bool is_split;
   uint32_t size;  // the size that is split

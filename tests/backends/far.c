@@ -20,6 +20,14 @@ static bool fails(far_function f, const char *name) {
   return true;
 }
 
+// Before each piece of memory, so that all are found from here: what tc has in its pools at the
+// process's end is no leak.
+typedef struct piece {
+  struct piece *next;
+  struct piece *before;
+} piece;
+static piece *pieces;
+
 static void *to_far(void *p) {
   return (void *)((uintptr_t)p + FAR);
 }
@@ -52,13 +60,21 @@ static const char *far_error(void *device) {
 static tc_backend_result far_alloc(void *device, size_t bytes, void **out) {
   if (fails(FAR_ALLOC, "far_alloc")) return now->result;
   if (now->most_live && now->n_live >= now->most_live) return TC_BACKEND_NO_MEMORY;
-  tc_backend_result r = get_memory(device, bytes, out);
-  if (r == TC_BACKEND_OK) *out = to_far(*out), now->n_live++;
-  return r;
+  piece *p;
+  tc_backend_result r = get_memory(device, sizeof *p + bytes, (void **)&p);
+  if (r != TC_BACKEND_OK) return r;
+  p->next = pieces, p->before = NULL, pieces = p;
+  if (p->next) p->next->before = p;
+  *out = to_far(p + 1);
+  now->n_live++;
+  return TC_BACKEND_OK;
 }
 
 static void far_free(void *device, void *memory, size_t bytes) {
-  free_memory(device, from_far(memory), bytes);
+  piece *p = (piece *)from_far(memory) - 1;
+  *(p->before ? &p->before->next : &pieces) = p->next;
+  if (p->next) p->next->before = p->before;
+  free_memory(device, p, bytes);
   now->n_live--;
 }
 

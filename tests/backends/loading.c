@@ -75,6 +75,7 @@ static void loading_again_is_fine(void) {
 static void two_at_once(void) {
   float got[3];
   static const float data[] = {1, -2, 3};
+  tc_scope scope = tc_scope_begin();
   EXPECT_OK(tc_set_default_device("tc:far"));
   tc_tensor a = tc_relu(tc_from_host(data, TC_SHAPE(3), TC_F32));
   EXPECT_OK(tc_set_default_device("tc:slow"));
@@ -86,6 +87,7 @@ static void two_at_once(void) {
   EXPECT(got[0] == 11 && got[1] == -20 && got[2] == 33, "%g %g %g", (double)got[0], (double)got[1], (double)got[2]);
   EXPECT_OK(tc_to_host(tc_add(tc_to(tc_to(b, "tc:far:1"), "tc:far"), a), got, sizeof got));
   EXPECT(got[0] == 11 && got[2] == 33, "%g %g", (double)got[0], (double)got[2]);
+  tc_scope_end(scope);
   EXPECT_OK(tc_set_default_device("tc:cpu"));
 }
 
@@ -139,5 +141,6 @@ int main(int argc, char **argv) {
   wrong_files_are_refused(argv[0]);
   two_at_once();
   devices_that_do_not_open_say_why();
+  tc_shutdown();
   return expect_done("loading");
 }

@@ -65,6 +65,12 @@ static tc_status wrong_op(void *user, const tc_tensor *in, int n_in, tc_tensor *
   return TC_OK;
 }
 
+static tc_status elsewhere(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)in, (void)n_in, (void)n_out;
+  out[0] = tc_ones(TC_SHAPE(3), TC_F32);
+  return TC_OK;
+}
+
 static tc_status refuses(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   (void)user, (void)in, (void)out, (void)n_in, (void)n_out;
   return TC_ERR_ARG;
@@ -89,6 +95,9 @@ static void test_functions(const char *path) {
                "output 0, 'output': its scope ended inside fn");
   EXPECT_FAILS(tc_export(gives_none, NULL, 2, in, NULL, path), TC_ERR_ARG, "fn gave no output 0, 'output'");
   EXPECT_FAILS(tc_export(wrong_op, NULL, 2, in, NULL, path), TC_ERR_SHAPE, "matmul: ");
+  EXPECT_OK(tc_set_default_device("tc:ref"));
+  EXPECT_FAILS(tc_export(elsewhere, NULL, 0, NULL, NULL, path), TC_ERR_DEVICE, "fn uses a tensor on tc:ref");
+  EXPECT_OK(tc_set_default_device("tc:cpu"));
   EXPECT(tc_export(refuses, NULL, 2, in, NULL, path) == TC_ERR_ARG, "fn's own status");
   const int64_t sizes[] = {2, 4};
   const tc_export_size size = {"rows", 2, sizes};

@@ -76,7 +76,7 @@ static const char *isa(void) {
   return "fake";
 }
 
-static void host_roof(double *flops, double *per_second) {
+static void host_peak_rates(double *flops, double *per_second) {
   *flops = *per_second = 0;
 }
 
@@ -98,7 +98,7 @@ const tc_lowering_ops tc_lowering = {
     .find_anomaly = find_anomaly,
     .describe = describe,
     .isa = isa,
-    .host_roof = host_roof,
+    .host_peak_rates = host_peak_rates,
     .clear = clear,
     .stats = stats,
 };

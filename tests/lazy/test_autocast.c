@@ -1,8 +1,10 @@
 // Autocast: which values are cast, once a step; nesting, devices, gradients; what it refuses. Types
 // op by op and losses are against PyTorch in tests/numerics/autocast.c.
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <tc/compile.h>
+#include <tc/control.h>
 
 #include "lazy/record/autocast.h"
 #include "lazy/trace/context.h"
@@ -69,6 +71,7 @@ Test(autocast, nested_calls_count_from_the_inside) {
 }
 
 Test(autocast, is_for_the_kinds_of_device_that_it_names) {
+  OK(tc_set_default_device("tc:cpu"));
   tc_tensor x = ones(4, 4);
   OK(tc_autocast_begin_with((tc_autocast_options){.type = TC_F16, .device = "tc:cuda"}));
   TYPE(tc_matmul(x, x), TC_F32);
@@ -239,12 +242,73 @@ Test(autocast, compiled_functions_have_a_graph_for_each_context) {
   cr_expect_eq(tc_compiled_stats(plain).n_graphs, 2, "%d", tc_compiled_stats(plain).n_graphs);
   cr_expect_eq(tc_compiled_stats(own).n_graphs, 1);
   cr_expect_eq(tc_compiled_stats(begins).n_graphs, 0);
-  cr_expect(strstr(tc_compiled_stats(begins).why_recorded, "an autocast that it begins or ends alone"), "%s",
+  cr_expect(strstr(tc_compiled_stats(begins).why_recorded, "that it leaves set"), "%s",
             tc_compiled_stats(begins).why_recorded);
   tc_compiled_destroy(plain);
   tc_compiled_destroy(own);
   tc_compiled_destroy(begins);
   tc_release(w);
+}
+
+static tc_status residual(void *user, const tc_tensor *in, tc_tensor *out) {
+  const tc_tensor *w = user;
+  out[0] = tc_add(in[0], tc_linear(in[0], *w, none));
+  return TC_OK;
+}
+
+// A loop and a recomputed region under autocast: values and gradients of the steps written out.
+Test(autocast, bodies_of_control_flow_are_cast_as_if_written_out) {
+  float got[3][16], grad[3][16];
+  for (int way = 0; way < 3; way++) {
+    tc_tensor w = tc_param(tc_full(TC_SHAPE(4, 4), 0.3, TC_F32)), x = tc_full(TC_SHAPE(4, 4), 0.7, TC_F32);
+    OK(tc_autocast_begin(TC_BF16));
+    tc_tensor y = tc_linear(x, w, none);  // whose cast of w no body may refer to
+    x = tc_add(x, tc_mul(y, 0));
+    if (way == 1) {
+      OK(tc_scan(residual, &w, &x, 1, NULL, 0, &x, 0, &(tc_scan_options){.length = 3}));
+    } else {
+      for (int i = 0; i < 3; i++) {
+        tc_tensor before = x;
+        if (way == 0)
+          OK(residual(&w, &before, &x));
+        else
+          OK(tc_checkpoint(residual, &w, &before, 1, &x, 1));
+      }
+    }
+    OK(tc_autocast_end());
+    TYPE(x, TC_F32);
+    OK(tc_backward(tc_sum(x, TC_ALL, false)));
+    OK(tc_to_host(x, got[way], sizeof got[way]));
+    OK(tc_to_host(tc_grad(w), grad[way], sizeof grad[way]));
+    tc_release(w);
+  }
+  for (int way = 1; way < 3; way++)
+    for (int i = 0; i < 16; i++) {
+      cr_expect_eq(got[way][i], got[0][i], "%d: %g, %g", way, got[way][i], got[0][i]);
+      cr_expect(grad[way][i] > 0.99f * grad[0][i] && grad[way][i] < 1.01f * grad[0][i], "%d: %g, %g", way, grad[way][i],
+                grad[0][i]);
+    }
+}
+
+static void *begin_and_leave(void *arg) {
+  tc_tensor x = ones(4, 4);
+  *(tc_type *)arg = tc_dtype(tc_matmul(x, x));
+  (void)tc_autocast_begin(TC_F16);
+  return NULL;
+}
+
+// A thread that ends with autocast open leaves nothing of it to the next.
+Test(autocast, each_thread_has_its_own) {
+  OK(tc_autocast_begin(TC_BF16));
+  for (int i = 0; i < 2; i++) {
+    pthread_t thread;
+    tc_type type = TC_N_TYPES;
+    cr_assert_eq(pthread_create(&thread, NULL, begin_and_leave, &type), 0);
+    pthread_join(thread, NULL);
+    cr_expect_eq(type, TC_F32, "%d: %s", i, tc_type_name(type));
+  }
+  cr_expect_eq(tc_autocast_type(NULL), TC_BF16);
+  OK(tc_autocast_end());
 }
 
 Test(autocast, wrong_calls_say_what_to_do) {

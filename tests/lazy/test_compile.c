@@ -186,7 +186,12 @@ static model make_model(int rule) {
       break;
     case 2: m.opt = tc_adam(m.p, 4, (tc_adam_options){.lr = 0.01}); break;
     case 3: m.opt = tc_adamw(m.p, 4, (tc_adam_options){.lr = 0.01}); break;
-    default: m.opt = tc_rmsprop(m.p, 4, (tc_rmsprop_options){.lr = 0.01, .momentum = 0.5}); break;
+    case 4: m.opt = tc_rmsprop(m.p, 4, (tc_rmsprop_options){.lr = 0.01, .momentum = 0.5}); break;
+    case 5: m.opt = tc_adagrad(m.p, 4, (tc_adagrad_options){.lr = 0.1, .lr_decay = 0.2}); break;
+    case 6: m.opt = tc_nadam(m.p, 4, (tc_nadam_options){.lr = 0.01}); break;
+    case 7: m.opt = tc_radam(m.p, 4, (tc_radam_options){.lr = 0.01}); break;
+    case 8: m.opt = tc_adamax(m.p, 4, (tc_adamax_options){.lr = 0.01}); break;
+    default: m.opt = tc_lion(m.p, 4, (tc_lion_options){.lr = 0.01}); break;
   }
   cr_assert(m.opt);
   return m;
@@ -234,7 +239,7 @@ static void train_steps(int rule, bool compiled, float *losses, float *params) {
 }
 
 Test(compile, a_training_step_does_what_is_recorded_over_20_steps) {
-  for (int rule = 0; rule < 5; rule++) {
+  for (int rule = 0; rule < 10; rule++) {
     float want[20 + 58], got[20 + 58];
     train_steps(rule, false, want, want + 20);
     train_steps(rule, true, got, got + 20);
@@ -303,6 +308,28 @@ static tc_status forward(void *user, const tc_tensor *in, int n_in, tc_tensor *o
   (void)n_in, (void)n_out;
   out[0] = tc_mean(tc_matmul(tc_relu(tc_add(tc_matmul(in[0], m->p[0]), m->p[1])), m->p[2]), TC_ALL, false);
   return TC_OK;
+}
+
+Test(compile, a_momentum_that_changes_the_steps_ops_is_traced_again) {
+  log_guards();
+  float want[8], got[8];
+  for (int k = 0; k < 2; k++) {
+    model m = make_model(2);
+    tc_compiled *c = tc_compile(train, &m, NULL);
+    tc_tensor in[] = {tc_ones(TC_SHAPE(3, 4), TC_F32), tc_ones(TC_SHAPE(3, 2), TC_F32)}, loss;
+    tc_seed(4);
+    for (int i = 0; i < 8; i++) {
+      if (i == 2) OK(tc_set_momentum(m.opt, 0.8));
+      if (i == 4) OK(tc_set_momentum(m.opt, 0.3));  // lerp goes from the other end
+      OK(k ? tc_compiled_call(c, in, 2, &loss, 1) : train(&m, in, 2, &loss, 1));
+      OK(tc_item_f32(loss, &(k ? got : want)[i]));
+    }
+    if (k) expect_stats(c, 2, 6, 2, 0);
+    tc_compiled_destroy(c);
+    end_model(&m);
+  }
+  EXPECT_SAME(got, want, 8);
+  expect_line("an optimizer that it steps has ended, or is another than it was");
 }
 
 Test(compile, gradients_go_through_a_call_and_accumulate) {

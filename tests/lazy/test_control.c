@@ -589,6 +589,45 @@ Test(control, a_backward_through_while_says_that_there_is_none) {
   expect_error(tc_grads_of(tc_sum(out[0], TC_ALL, false), carry, 1, &g, 0), TC_ERR_GRAD, "tc_scan");
 }
 
+static tc_status ends_all(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_add(in[0], 1);
+  tc_shutdown();
+  return TC_OK;
+}
+
+static tc_status ends_thread(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_add(in[0], 1);
+  pthread_exit(NULL);
+}
+
+static tc_tensor left;
+
+static void *ends_inside(void *arg) {
+  (void)arg;
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32), out;
+  left = tc_retain(tc_add(x, 1));
+  (void)!tc_scan(ends_thread, NULL, &x, 1, NULL, 0, &out, 0, &(tc_scan_options){.length = 3});
+  return NULL;
+}
+
+Test(control, a_body_may_end_its_thread_or_all_tensors) {
+  const tc_scan_options three = {.length = 3};
+  pthread_t thread;
+  float v[2];
+  cr_assert_eq(pthread_create(&thread, NULL, ends_inside, NULL), 0);
+  pthread_join(thread, NULL);
+  cr_assert_neq(tc_to_host(left, v, sizeof v), TC_OK);
+  tc_release(left);
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32), out;
+  cr_assert_eq(tc_scan(ends_all, NULL, &x, 1, NULL, 0, &out, 0, &three), TC_ERR_HANDLE, "%s", tc_last_error()->message);
+  x = tc_ones(TC_SHAPE(2), TC_F32);
+  OK(tc_scan(doubles, NULL, &x, 1, NULL, 0, &out, 0, &three));
+  OK(tc_to_host(out, v, sizeof v));
+  cr_assert_eq(v[1], 8);
+}
+
 static tc_status looks_up(void *user, const tc_tensor *in, tc_tensor *out) {
   out[0] = tc_add(in[0], tc_index_select(*(tc_tensor *)user, 0, tc_reshape(in[1], TC_SHAPE(1))));
   return TC_OK;

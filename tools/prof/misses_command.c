@@ -9,7 +9,7 @@
 
 enum { USUAL_PLACES = 12, USUAL_MISSES = 3 };
 
-static const char *const reasons[] = {"", "new", "evicted", "cleared"};
+static const char *const reasons[] = {"", "new", "evicted", "cleared", "bound"};
 
 typedef struct place {
   uint32_t group, n, n_first;

@@ -1,5 +1,5 @@
-// Loops that measure a machine. See roof.h.
-#include "kernels/roof.h"
+// Loops that measure a machine. See peak_rates.h.
+#include "kernels/peak_rates.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -59,33 +59,33 @@ __attribute__((target("avx2,fma"))) static void triad256(float *a, const float *
   _mm_sfence();
 }
 
-int tc_roof_width(void) {
+int tc_peak_width(void) {
   if (__builtin_cpu_supports("avx512f")) return 16;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
 }
 
-double tc_roof_fma(float *sink) {
-  int width = tc_roof_width();
+double tc_peak_fma(float *sink) {
+  int width = tc_peak_width();
   *sink += width == 16 ? fma512() : fma256();
   return 2.0 * 12 * FMA_ROUNDS * width;
 }
 
-double tc_roof_triad(float *a, const float *b, const float *c, int64_t n) {
-  (tc_roof_width() == 16 ? triad512 : triad256)(a, b, c, n);
+double tc_peak_triad(float *a, const float *b, const float *c, int64_t n) {
+  (tc_peak_width() == 16 ? triad512 : triad256)(a, b, c, n);
   return 12.0 * (double)n;
 }
 
 #else
 
-int tc_roof_width(void) {
+int tc_peak_width(void) {
   return 0;
 }
 
-double tc_roof_fma(float *sink) {
+double tc_peak_fma(float *sink) {
   return *sink = 0;
 }
 
-double tc_roof_triad(float *a, const float *b, const float *c, int64_t n) {
+double tc_peak_triad(float *a, const float *b, const float *c, int64_t n) {
   (void)a, (void)b, (void)c, (void)n;
   return 0;
 }

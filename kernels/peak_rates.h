@@ -8,10 +8,10 @@
 
 // Floats in a vector of the processor: 16 or 8. 0: it has neither AVX-512 nor AVX2 with FMA, and
 // nothing else here may be called.
-int tc_roof_width(void);
+int tc_peak_width(void);
 // Runs f32 multiply-adds in registers, some 30 us of them, and returns how many operations, a
 // multiply-add being two. sink gets a number that depends on all.
-double tc_roof_fma(float *sink);
+double tc_peak_fma(float *sink);
 // a = b + 3 c over n floats, n a multiple of 64, the arrays aligned to 64 bytes; stores go past the
 // caches. Returns the bytes moved.
-double tc_roof_triad(float *a, const float *b, const float *c, int64_t n);
+double tc_peak_triad(float *a, const float *b, const float *c, int64_t n);

@@ -6,4 +6,4 @@
 
 // f32 operations and bytes of memory, a second, by all threads of a run. 0: not known, since the
 // processor has neither AVX2 nor AVX-512, or memory for the measurement is missing.
-void tc_host_roof(double *flops, double *bytes);
+void tc_host_peak_rates(double *flops, double *bytes);

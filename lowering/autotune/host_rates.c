@@ -1,10 +1,10 @@
-// The rates of this machine's cores and memory, by loops that do nothing else. See host_roof.h.
-#include "lowering/autotune/host_roof.h"
+// The rates of this machine's cores and memory, by loops that do nothing else. See host_rates.h.
+#include "lowering/autotune/host_rates.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "kernels/roof.h"
+#include "kernels/peak_rates.h"
 #include "runtime/fork.h"
 #include "runtime/profile.h"
 #include "runtime/status.h"
@@ -32,7 +32,7 @@ static void multiply_task(void *arg, int stage, int64_t index, tc_worker *worker
   float sink = 0;
   double work = 0;
   (void)stage, (void)index, (void)worker;
-  for (int i = 0; i < N_FMA; i++) work += tc_roof_fma(&sink);
+  for (int i = 0; i < N_FMA; i++) work += tc_peak_fma(&sink);
   __asm__ volatile("" : : "r"(&sink) : "memory");
   m->work += (uint64_t)work;
 }
@@ -42,7 +42,7 @@ static void triad_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   int64_t share = ARRAY_FLOATS / m->threads / 64 * 64;
   float *a = m->array + share * index;
   (void)stage, (void)worker;
-  m->work += (uint64_t)tc_roof_triad(a, a + ARRAY_FLOATS, a + 2 * ARRAY_FLOATS, share);
+  m->work += (uint64_t)tc_peak_triad(a, a + ARRAY_FLOATS, a + 2 * ARRAY_FLOATS, share);
 }
 
 // The best rate of a few rounds, one task a thread.
@@ -59,10 +59,10 @@ static double rate_of(measurement *m, void (*task)(void *, int, int64_t, tc_work
   return best;
 }
 
-void tc_host_roof(double *flops, double *bytes) {
+void tc_host_peak_rates(double *flops, double *bytes) {
   int threads = tc_team_threads();
   pthread_mutex_lock(&self.lock);
-  if (self.threads != threads && tc_roof_width() != 0) {
+  if (self.threads != threads && tc_peak_width() != 0) {
     const size_t bytes_of = 3 * sizeof(float) * ARRAY_FLOATS;
     measurement m = {.threads = threads};
     self.threads = threads, self.flops = rate_of(&m, multiply_task), self.bytes = 0;
