@@ -384,14 +384,15 @@ static void threads_bind_one_graph(void) {
   for (int i = 0; i < N; i++) (void)pthread_join(of[i], NULL);
 }
 
-// Arguments, for debugging: the name of one work, and sizes.
+// Arguments, for debugging: the name of one work, and sizes; or "threads".
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   setenv("TC_CACHE_BYTES", "0", 1);
   for (int k = 0; k < N_WORKS; k++)
     if (argc < 2 || strcmp(argv[1], works[k].name) == 0) bits_are_the_same(&works[k], argv + 2, TC_MAX_OF(argc - 2, 0));
+  (void)numbers(TC_SHAPE(1));
+  if (argc == 2 && strcmp(argv[1], "threads") == 0) threads_bind_one_graph();
   if (argc < 2) {
-    (void)numbers(TC_SHAPE(1));
     two_sizes_vary();
     first_sizes_are_guessed();
     training_has_the_same_bits();
