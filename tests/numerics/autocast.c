@@ -15,9 +15,24 @@
   X(y, 6, 70) \
   X(p, 6, 70) \
   X(u, 6, 70) \
-  X(a, 6, 70) X(w, 70) X(b, 70) X(image, 2, 6, 9, 8) X(kernel, 6, 6, 3, 3) X(line, 2, 6, 19) X(tap, 6, 6, 3) \
-      X(block, 1, 2, 5, 6, 4) X(cube, 2, 2, 2, 3, 2) X(c, 6) X(d, 6) X(query, 2, 4, 24, 16) X(key, 2, 4, 24, 16) \
-          X(value, 2, 4, 24, 16) X(table, 24, 8) X(table2, 24, 8) X(deep, 3, 70, 9) X(narrow, 3, 9, 5)
+  X(a, 6, 70) \
+  X(w, 70) \
+  X(b, 70) \
+  X(image, 2, 6, 9, 8) \
+  X(kernel, 6, 6, 3, 3) \
+  X(line, 2, 6, 19) \
+  X(tap, 6, 6, 3) \
+  X(block, 1, 2, 5, 6, 4) \
+  X(cube, 2, 2, 2, 3, 2) \
+  X(c, 6) \
+  X(d, 6) \
+  X(query, 2, 4, 24, 16) \
+  X(key, 2, 4, 24, 16) \
+  X(value, 2, 4, 24, 16) \
+  X(table, 24, 8) \
+  X(table2, 24, 8) \
+  X(deep, 3, 70, 9) \
+  X(narrow, 3, 9, 5)
 
 typedef struct operands {
 #define X(name, ...) tc_tensor name;
