@@ -1,6 +1,6 @@
 // Trains a 32 -> 256 -> 256 -> 10 network in mixed precision: in f32, under autocast to bf16, and
 // under autocast to f16 with a gradient scaler, whose scale begins so high that the first steps are
-// left out until it fits. Exits 1 unless the losses end near each other.
+// left out until it fits. Exits 1 unless the losses of 20 steps or more end near each other.
 //   example-amp [steps = 20]
 #include <math.h>
 #include <stdio.h>
@@ -57,5 +57,6 @@ static float train(tc_type type, int n_steps) {
 int main(int argc, char **argv) {
   int n_steps = argc > 1 ? atoi(argv[1]) : 20;
   float f32 = train(TC_F32, n_steps), bf16 = train(TC_BF16, n_steps), f16 = train(TC_F16, n_steps);
+  if (n_steps < 20) return 0;  // f16 has left out most of them
   return fabsf(bf16 - f32) < 0.05f && fabsf(f16 - f32) < 0.3f ? 0 : 1;
 }

@@ -88,7 +88,7 @@ static float train(run *r, int64_t from, int64_t to, int64_t each) {
 
 static double accuracy(const tc_nn_params *p) {
   tc_scope scope = tc_scope_begin();
-  batch b = draw(2000);
+  batch b = draw(500);
   tc_tensor right = tc_eq(tc_argmax(forward(p, b), 1, false), b.greatest);
   float share = 0;
   CHECK(tc_item_f32(tc_mean(tc_cast(right, TC_F32), TC_ALL, false), &share));

@@ -203,7 +203,7 @@ static void print_table(FILE *f, summary *s) {
             short_seconds(rest, sizeof rest, left));
   double suited = suited_seconds(s);
   if (s->options->level == TC_SHIM_TRACE && suited > 0.05 * s->wall)
-    fprintf(f, "%s of it in products of sizes from %.0f on: tc-run --shim=eager has libtc make them\n",
+    fprintf(f, "%s in products of %.0f and more: tc-run --shim=eager has libtc make them\n",
             short_seconds(rest, sizeof rest, suited), s->options->least);
 }
 

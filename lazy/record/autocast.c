@@ -1,6 +1,7 @@
 // Autocast: rules by name, and casts of operands. See autocast.h.
 #include "lazy/record/autocast.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "lazy/record/record.h"
@@ -28,14 +29,18 @@ static tc_autocast_rule search_rule(const char *name) {
   return TC_AUTOCAST_none;
 }
 
-// Names are static strings, so an address stands for its text. A thread remembers the last name at
-// each place.
+// Names are static strings, so an address stands for its text. The last name at each place is
+// remembered, with its rule in the low byte.
 tc_autocast_rule tc_autocast_rule_of(const char *name) {
   enum { PLACES = 256 };
-  static _Thread_local named_rule known[PLACES];
-  named_rule *at = &known[((uintptr_t)name >> 2 ^ (uintptr_t)name >> 10) % PLACES];
-  if (at->name != name) *at = (named_rule){name, (uint8_t)search_rule(name)};
-  return (tc_autocast_rule)at->rule;
+  static _Atomic uint64_t known[PLACES];
+  _Atomic uint64_t *at = &known[((uintptr_t)name >> 2 ^ (uintptr_t)name >> 10) % PLACES];
+  uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
+  if (word >> 8 != (uintptr_t)name) {
+    word = (uint64_t)(uintptr_t)name << 8 | search_rule(name);
+    atomic_store_explicit(at, word, memory_order_relaxed);
+  }
+  return (tc_autocast_rule)(word & 0xFF);
 }
 
 // ---- Types by device ----

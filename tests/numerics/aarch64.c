@@ -27,7 +27,8 @@
   "tests/aarch64/runner.c lowering/codegen/elf_loader.c lowering/codegen/loaded_code.c lowering/codegen/gdb_jit.c " \
   "lowering/codegen/perf_files.c lowering/codegen/jitdump.c lowering/codegen/line_table.c lowering/kir/print.c " \
   "kernels/math.c lowering/kir/kir.c lowering/kir/libm.c lowering/kir/lookup_tables.c runtime/arena.c runtime/status.c " \
-  "runtime/assert.c runtime/inside.c runtime/log.c runtime/log_sink.c runtime/options.c runtime/edits.c runtime/fork.c"
+  "runtime/assert.c runtime/inside.c runtime/log.c runtime/log_sink.c runtime/options.c " \
+  "runtime/option_rows.c runtime/option_sets.c runtime/edits.c runtime/fork.c runtime/hash.c"
 #define EMULATOR "qemu-aarch64-static"
 
 enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 6 };
