@@ -37,6 +37,10 @@ tc_tensor tc_param_at(tc_tensor x, tc_site site) {
 tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
   tc_trace *t = tc_op_begin("set_requires_grad", site);
   tc_slot *s = t->op_status == TC_OK ? own_slot(t, h) : NULL;
+  if (TC_UNLIKELY(t->op_status == TC_OK && t->capture != NULL)) {
+    tc_rec_fail(t, TC_ERR_STATE, "a function that is compiled sets requires_grad: set it before the call");
+    s = NULL;
+  }
   if (s && on && !tc_type_is_float((tc_type)s->dtype))
     tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {

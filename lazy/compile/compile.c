@@ -111,14 +111,16 @@ void tc_compiled_destroy(tc_compiled *c) {
 
 // ---- a call whose graph is known ----
 
-// Whether arguments of this thread are in several memories: no graph holds them together.
-static bool is_in_several_memories(const tc_trace *t, const call *k) {
+// Whether arguments of this thread are in several memories, or in memory that another borrow covers,
+// too: no graph holds them together.
+static bool has_no_one_memory(const tc_trace *t, const call *k) {
   tc_device first = TC_DEVICE_CPU;
   bool has_first = false;
   for (int i = 0; i < k->n_in; i++) {
     tc_trace *owner;
     const tc_slot *s = tc_slot_find(k->in[i], &owner);
     if (!s || owner != t || s->gen != k->in[i].gen) continue;
+    if (s->buf && atomic_load_explicit(&s->buf->aliased, memory_order_relaxed)) return true;
     tc_device d = (tc_device)s->device;
     if (!has_first) first = d, has_first = true;
     if (d != first && tc_device_memory(d) != tc_device_memory(first)) return true;
@@ -204,7 +206,7 @@ static tc_status take_call(const call *k, bool *taken, miss *m) {
   tc_guard_failure failed = {TC_GUARD_HOLDS};
   *taken = false;
   tc_trace *t = tc_op_begin("compiled_call", k->site);
-  if (TC_UNLIKELY(is_in_several_memories(t, k))) return m->several = true, tc_op_done(t);
+  if (TC_UNLIKELY(has_no_one_memory(t, k))) return m->several = true, tc_op_done(t);
   const tc_node *arg = t->op_status == TC_OK ? take_arguments(t, k) : NULL;
   const graph *g = NULL;
   int nth = 0;

@@ -57,6 +57,16 @@ static bool is_arg_same(const tc_trace *t, const tc_guard_arg *a, const tc_call_
          (!a->param.gen || is_same(a->param, call->in[i])) && first_same(call->in, i) == a->same;
 }
 
+// Whether a tensor that the function finds or assigns is an argument, too, which the graph takes for
+// another one. A parameter as an argument is one tensor to both.
+static bool is_found(const tc_fragment *f, tc_tensor arg) {
+  for (uint32_t i = 0; i < f->n_operand; i++)
+    if (f->operand[i].kind == TC_OPERAND_HANDLE && is_same(f->operand[i].handle, arg)) return true;
+  for (uint32_t i = 0; i < f->n_assign; i++)
+    if (f->assign[i].arg < 0 && is_same(f->assign[i].handle, arg)) return true;
+  return false;
+}
+
 bool tc_guards_hold(const tc_trace *t, const tc_guards *g, const tc_fragment *f, const tc_call_facts *call,
                     tc_guard_failure *failed) {
   if (call->n_in != g->n_in || call->n_num != g->n_num || call->n_out != g->n_out)
@@ -64,6 +74,8 @@ bool tc_guards_hold(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
   if (tc_record_context(t) != g->context) return fail(failed, TC_GUARD_CONTEXT, 0);
   for (int i = 0; i < g->n_in; i++)
     if (!is_arg_same(t, &g->arg[i], call, i)) return fail(failed, TC_GUARD_ARG, (uint32_t)i);
+  for (int i = 0; i < g->n_in; i++)
+    if (!g->arg[i].param.gen && is_found(f, call->in[i])) return fail(failed, TC_GUARD_FOUND, (uint32_t)i);
   const uint8_t *was = g->bytes;
   for (int i = 0; i < call->n_statics; was += call->statics[i++].bytes)
     if (call->statics[i].bytes && memcmp(was, call->statics[i].data, call->statics[i].bytes) != 0)
@@ -182,6 +194,9 @@ void tc_guards_tell(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
       tell_arg(out, bytes, &g->arg[i], (int)i);
       break;
     }
+    case TC_GUARD_FOUND:
+      tc_text_append(out, bytes, "argument %u is a tensor that the function finds besides", i);
+      break;
     case TC_GUARD_STATIC: {
       const char *name = call->statics[i].name;
       tc_text_append(out, bytes, "static %u%s%s holds other bytes than it did", i, name ? ", " : "", name ? name : "");

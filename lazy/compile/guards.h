@@ -40,6 +40,7 @@ typedef enum tc_guard_kind {
   TC_GUARD_COUNT,
   TC_GUARD_CONTEXT,
   TC_GUARD_ARG,
+  TC_GUARD_FOUND,  // an argument that the function finds, too
   TC_GUARD_STATIC,
   TC_GUARD_GRAD,
   TC_GUARD_OPERAND,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "lazy/front/operand.h"
+#include "lazy/trace/capture_break.h"
 
 struct tc_ema {
   const tc_nn_params *model;  // borrowed
@@ -95,6 +96,7 @@ static tc_status check_model(const char *op, const tc_ema *ema, tc_site site) {
 tc_status tc_ema_update_at(tc_ema *ema, tc_site site) {
   TC_CALLED_AS("ema_update");
   TC_TRY(check_model("ema_update", ema, site));
+  tc_capture_break_mine("an average that counts its updates", "ema_update", site);
   tc_status st = TC_OK;
   tc_scope scope = tc_scope_begin_at(site);
   tc_no_grad_begin();

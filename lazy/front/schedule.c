@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "lazy/front/operand.h"
+#include "lazy/trace/capture_break.h"
 
 // ---- Steps ----
 
@@ -129,6 +130,7 @@ tc_status tc_schedule_step_metric_at(tc_schedule *s, double metric, tc_site site
   TC_TRY(check_step(op, s, site));
   if (s->row != &tc_schedule_plateau_row)
     return tc_fail(TC_ERR_ARG, op, site, "%s looks at no metric; call tc_schedule_step", s->row->name);
+  tc_capture_break_mine("a schedule that it steps", op, site);
   tc_schedule before = *s;
   s->epoch++, s->n_bad++;
   if (tc_schedule_is_better(s, metric)) s->best = metric, s->n_bad = 0;

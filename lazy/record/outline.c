@@ -52,7 +52,7 @@ bool tc_outline_begin(tc_outline *c, bool tape) {
   c->first = t->n_node, c->n_word = t->n_word, c->n_arg = t->n_arg;
   c->n_leaf = t->n_leaf, c->n_past = t->n_past, c->n_param_node = t->n_param_node;
   c->leaf_bytes = t->leaf_bytes, c->assigned_bytes = t->assigned_bytes;
-  c->seed = t->seed, c->counter = t->counter, c->stream = t->stream;
+  c->counter = t->counter, c->outer_fault = t->body_fault, t->body_fault = NULL;
   for (uint32_t i = 0; i < c->n_fixed && t->op_status == TC_OK; i++) {
     tc_node n = append_input(t, c->type[i], c->shape[i], c->device);
     if (n != TC_NODE_ERR) t->flag[n] = tape && tc_type_is_float(c->type[i]) ? TC_NODE_TAPE : 0;
@@ -202,8 +202,7 @@ static bool extract_body(tc_outline *c, uint32_t n_out, const tc_node *out, tc_e
   ok = ok && mark_needed(c, n_out, out, need) && copy_records(c, need, of, d);
   for (uint32_t i = 0; i < n_out && ok; i++) ok = (d->body.out[i] = name_of(c, out[i], of)) != UINT32_MAX;
   d->body.n_out = n_out, d->body.n_draw = t->counter - c->counter;
-  if (ok && (t->seed != c->seed || t->stream != c->stream || t->counter < c->counter))
-    ok = (tc_rec_fail(t, TC_ERR_STATE, "the body of %s seeds the random numbers; seed them before", c->op), false);
+  if (ok && t->body_fault) ok = (tc_rec_fail(t, TC_ERR_STATE, "the body of %s %s", c->op, t->body_fault), false);
   if (ok && d->body.n_arg > TC_MAX_ARGS)
     ok = (tc_rec_fail(t, TC_ERR_ARG,
                       "the body of %s has %u scalars; a body may have %d: split it, or make tensors of them", c->op,
@@ -247,6 +246,7 @@ bool tc_outline_end(tc_outline *c, uint32_t n_out, const tc_node *out, tc_extrac
     ok = (tc_rec_fail(c->t, TC_ERR_STATE,
                       "a tensor that the body of %s makes outlives it (tc_keep, tc_param): make it a result", c->op),
           false);
+  c->t->body_fault = c->outer_fault;
   if (!ok && extract) tc_extract_fini(extract);
   return ok;
 }

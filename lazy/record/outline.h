@@ -38,7 +38,8 @@ typedef struct tc_outline {
   // of the body that is being recorded
   tc_node first;  // its first input; the others follow
   uint32_t n_word, n_arg, n_leaf, n_past, n_param_node;
-  uint64_t leaf_bytes, assigned_bytes, seed, counter, stream;
+  uint64_t leaf_bytes, assigned_bytes, counter;
+  const char *outer_fault;  // the trace's body_fault before
 } tc_outline;
 
 // Records that were taken out. An operand is an input (below TC_EXTRACT_CAPTURED), what was

@@ -2,6 +2,8 @@
 #include "lazy/trace/thread_trace.h"
 #include "lazy/record/value.h"
 
+#include "lazy/trace/capture.h"
+
 #include <time.h>
 
 #include "lazy/record/append.h"
@@ -58,6 +60,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   const char *op = tc_inside_call.op;
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
+  if (cause != TC_CAUSE_CROSS_THREAD) tc_capture_break_mine("a value that it reads", op, site);
   (void)tc_trace_self();
   tc_slot *s = tc_slot_find(h, &t);
   bool own = s && h.gen && t == tc_trace_mine;

@@ -23,6 +23,11 @@ static void break_without_memory(tc_trace *t) {
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle) {
   tc_capture *c = t->capture;
   if (n == TC_NODE_ERR || c->why) return;
+  const tc_buffer *buf = kind == TC_SEEN_HANDLE ? tc_slot_of(handle.slot)->buf : NULL;
+  if (buf && atomic_load_explicit(&buf->aliased, memory_order_relaxed)) {
+    tc_capture_break(t, "memory that another borrow covers, too", t->op, t->op_site);
+    return;
+  }
   if (!TC_GROW(c->seen, c->cap_seen, c->n_seen + 1)) {
     break_without_memory(t);
     return;

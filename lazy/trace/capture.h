@@ -9,6 +9,7 @@
 // Threads: under the lock of the trace. Owner: the call that traces the body.
 #pragma once
 
+#include "lazy/trace/capture_break.h"
 #include "lazy/trace/trace.h"
 
 typedef enum tc_seen_kind {
@@ -103,8 +104,6 @@ void tc_capture_forget(tc_trace *t, tc_node first);
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
 // The same for what may pass: another trial may go well.
 void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
-// The same by this thread, which has no op open and may have no capture.
-void tc_capture_break_mine(const char *why, const char *by, tc_site where);
 // A step of which the trace has the numbers at its args. Takes over note and args, and retains the
 // owner. note or arg NULL: there was no memory. pre: t has a capture.
 void tc_capture_step(tc_trace *t, tc_step step);

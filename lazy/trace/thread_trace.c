@@ -198,10 +198,18 @@ tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site) {
 
 // ---- what a thread has set ----
 
+// While a body of control flow is recorded: it fails when it ends.
+static void refuse_in_body(tc_trace *t, const char *fault) {
+  if (TC_UNLIKELY(t->outline != NULL)) t->body_fault = fault;
+}
+
 void tc_no_grad_begin(void) {
   if (!tc_enter("no_grad_begin", 0)) return;
   tc_trace *t = tc_trace_self();
-  if (t) t->no_grad++;
+  if (t) {
+    t->no_grad++;
+    refuse_in_body(t, "calls tc_no_grad_begin, which gradients of its records would not see; use tc_detach");
+  }
   tc_leave();
 }
 
@@ -229,7 +237,10 @@ void tc_record_only_end(void) {
 void tc_seed(uint64_t seed) {
   if (!tc_enter("seed", 0)) return;
   tc_trace *t = tc_trace_self();
-  if (t) t->seed = seed, t->counter = 0, t->stream = 0;
+  if (t) {
+    t->seed = seed, t->counter = 0, t->stream = 0;
+    refuse_in_body(t, "seeds the random numbers; seed them before");
+  }
   tc_leave();
 }
 
@@ -247,7 +258,10 @@ tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site) {
                    "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter, state.stream);
   if (!tc_enter("set_rng_state", site)) return TC_ERR_STATE;
   tc_trace *t = tc_trace_self();
-  if (t) t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;
+  if (t) {
+    t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;
+    refuse_in_body(t, "seeds the random numbers; seed them before");
+  }
   tc_leave();
   return t ? TC_OK : tc_fail(TC_ERR_MEMORY, "set_rng_state", site, "no room for a trace");
 }

@@ -76,6 +76,9 @@ typedef struct tc_param_casts {
 
 struct tc_trace {
   tc_biased_lock lock;  // biased towards the thread whose trace it is
+  // what the body of control flow that is recorded did and may not do: "seeds the random numbers".
+  // NULL: nothing
+  const char *body_fault;
   struct tc_outline *outline;  // the body of control flow that is recorded (record/outline.h). NULL: none is
   bool dropped;  // true: the owner is inside an op and has dropped the lock; nodes keep their numbers
   uint64_t epoch;  // how often the trace began anew

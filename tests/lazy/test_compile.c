@@ -766,6 +766,49 @@ static tc_status branches(void *user, const tc_tensor *in, int n_in, tc_tensor *
   return st;
 }
 
+// Reads a value that is there already, which runs nothing.
+static tc_status by_a_stored_sign(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const tc_tensor *sign = user;
+  float v[N];
+  (void)n_in, (void)n_out;
+  tc_status st = tc_to_host(*sign, v, sizeof v);
+  out[0] = v[0] > 0 ? tc_mul(in[0], 2) : tc_neg(in[0]);
+  return st;
+}
+
+static tc_status add_to_found(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const tc_tensor *found = user;
+  (void)n_in, (void)n_out;
+  tc_status st = tc_assign(*found, tc_add(*found, 1));
+  out[0] = tc_mul(in[0], 2);
+  return st;
+}
+
+Test(compile, a_value_that_is_read_or_an_argument_that_is_found_has_no_graph) {
+  tc_tensor sign = vector(1), x = vector(2), out;
+  float got[N], want[N];
+  tc_tensor both[] = {sign, x};
+  OK(tc_eval(2, both));
+  tc_compiled *c = tc_compile(by_a_stored_sign, &sign, NULL), *d = tc_compile(add_to_found, &sign, NULL);
+  for (int i = 0; i < 4; i++) {
+    OK(tc_assign(sign, tc_full(TC_SHAPE(N), i % 2 ? 1 : -1, TC_F32)));
+    OK(tc_eval(1, &sign));
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    read_out(out, got, N);
+    read_out(i % 2 ? tc_mul(x, 2) : tc_neg(x), want, N);
+    EXPECT_SAME(got, want, N);
+  }
+  OK(tc_compiled_call(d, &x, 1, &out, 1));
+  for (int i = 0; i < 2; i++) {
+    OK(tc_assign(sign, tc_full(TC_SHAPE(N), 3, TC_F32)));
+    OK(tc_compiled_call(d, &sign, 1, &out, 1));
+    read_out(out, got, N);
+    read_out(tc_full(TC_SHAPE(N), 8, TC_F32), want, N);
+    EXPECT_SAME(got, want, N);
+  }
+  tc_compiled_destroy(c), tc_compiled_destroy(d);
+}
+
 Test(compile, a_function_with_a_sync_point_is_recorded_each_time) {
   log_guards();
   tc_compiled *c = tc_compile(branches, NULL, &(tc_compile_options){.name = "branches"}),
@@ -780,11 +823,11 @@ Test(compile, a_function_with_a_sync_point_is_recorded_each_time) {
   }
   cr_expect_eq(n_runs, 4);
   expect_stats(c, 0, 0, 1, 3);
-  expect_line("is recorded in each call: it has a sync point (item at");
+  expect_line("is recorded in each call: it has a value that it reads (item at");
   EXPECT_FAILS(tc_compiled_call(full, &x, 1, &out, 1), TC_ERR_STATE,
-               "fullgraph asks for: it has a sync point (item at");
+               "fullgraph asks for: it has a value that it reads (item at");
   cr_expect_not(tc_is_valid(out));
-  EXPECT_FAILS(tc_compiled_call(full, &x, 1, &out, 1), TC_ERR_STATE, "a sync point (item at");
+  EXPECT_FAILS(tc_compiled_call(full, &x, 1, &out, 1), TC_ERR_STATE, "a value that it reads (item at");
   tc_compiled_destroy(c), tc_compiled_destroy(full);
 }
 

@@ -645,3 +645,26 @@ Test(control, an_index_out_of_range_in_a_body_is_told_with_its_line_and_undoes_a
   OK(tc_item_f32(total, &v));
   cr_assert_eq(v, 0);
 }
+
+static tc_status without_gradients(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  tc_no_grad_begin();
+  tc_tensor k = tc_exp(in[0]);
+  tc_no_grad_end();
+  return out[0] = tc_mul(in[0], k), TC_OK;
+}
+
+static tc_status seeds_anew(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  tc_seed(3);
+  return out[0] = tc_add(in[0], tc_rand(TC_SHAPE(2), TC_F32)), TC_OK;
+}
+
+Test(control, a_body_that_turns_gradients_off_or_seeds_is_refused) {
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32), out;
+  tc_seed(3);
+  cr_expect_eq(tc_checkpoint(without_gradients, NULL, &x, 1, &out, 1), TC_ERR_STATE);
+  cr_expect(strstr(tc_last_error()->message, "calls tc_no_grad_begin") != NULL, "%s", tc_last_error()->message);
+  cr_expect_eq(tc_checkpoint(seeds_anew, NULL, &x, 1, &out, 1), TC_ERR_STATE);
+  cr_expect(strstr(tc_last_error()->message, "seeds the random numbers") != NULL, "%s", tc_last_error()->message);
+}

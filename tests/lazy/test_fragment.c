@@ -250,7 +250,7 @@ Test(fragment, a_body_with_a_sync_point_stands_recorded_and_arguments_are_assign
   tc_tensor x = vector(1), x2 = vector(1), out[1], out2[1];
   float want[2][N], got[2][N];
   OK(reads(NULL, &x2, 1, out2, 1));
-  expect_none(reads, NULL, &x, 1, out, "a sync point (to_host at");
+  expect_none(reads, NULL, &x, 1, out, "a value that it reads (to_host at");
   cr_expect(strstr(__FILE__, "test_fragment.c"));
   read(x2, want[0]), read(out2[0], want[1]);
   read(x, got[0]), read(out[0], got[1]);
