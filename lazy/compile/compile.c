@@ -111,8 +111,8 @@ void tc_compiled_destroy(tc_compiled *c) {
 
 // ---- a call whose graph is known ----
 
-// Whether arguments of this thread are in several memories, or in memory that another borrow covers,
-// too: no graph holds them together.
+// Whether arguments of this thread are in several memories, or in memory that another borrow
+// covers, too: no graph holds them together.
 static bool has_no_one_memory(const tc_trace *t, const call *k) {
   tc_device first = TC_DEVICE_CPU;
   bool has_first = false;

@@ -57,8 +57,8 @@ static bool is_arg_same(const tc_trace *t, const tc_guard_arg *a, const tc_call_
          (!a->param.gen || is_same(a->param, call->in[i])) && first_same(call->in, i) == a->same;
 }
 
-// Whether a tensor that the function finds or assigns is an argument, too, which the graph takes for
-// another one. A parameter as an argument is one tensor to both.
+// Whether a tensor that the function finds or assigns is an argument, too, which the graph takes
+// for another one. A parameter as an argument is one tensor to both.
 static bool is_found(const tc_fragment *f, tc_tensor arg) {
   for (uint32_t i = 0; i < f->n_operand; i++)
     if (f->operand[i].kind == TC_OPERAND_HANDLE && is_same(f->operand[i].handle, arg)) return true;

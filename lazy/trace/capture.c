@@ -76,14 +76,6 @@ void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s) {
   if (s->grad.gen) tc_slot_of(s->grad.slot)->refs++;
 }
 
-void tc_capture_break_mine(const char *why, const char *by, tc_site where) {
-  tc_trace *t = tc_trace_mine;
-  if (TC_LIKELY(!t || !t->capture)) return;
-  tc_biased_lock_own(&t->lock);
-  tc_capture_break(t, why, by, where);
-  tc_biased_unlock_own(&t->lock);
-}
-
 void tc_step_fini(tc_step *s) {
   s->ops_of->release(s->owner);
   tc_free(s->note), tc_free(s->arg);
