@@ -24,10 +24,19 @@ tc_size_expr tc_size_variable(uint32_t size) {
   return e;
 }
 
-static int64_t value_of_term(const tc_size_term *t, const int64_t *size) {
-  int64_t v = t->coef;
+// False: the value is beyond an int64_t.
+static bool find_term(const tc_size_term *t, const int64_t *size, int64_t *out) {
+  *out = t->coef;
   for (uint32_t i = 0; i < TC_MAX_SIZES; i++)
-    for (uint8_t k = 0; k < t->power[i]; k++) v *= size[i];
+    for (uint8_t k = 0; k < t->power[i]; k++)
+      if (__builtin_mul_overflow(*out, size[i], out)) return false;
+  return true;
+}
+
+// pre: the value is within, as it is in the box of sizes that a program is for.
+static int64_t value_of_term(const tc_size_term *t, const int64_t *size) {
+  int64_t v;
+  (void)find_term(t, size, &v);
   return v;
 }
 
@@ -106,7 +115,7 @@ typedef struct monomials {
   uint32_t n;
 } monomials;
 
-// The products of sizes, by degree; the first one is 1.
+// The products of sizes that have values at all samples, by degree; the first one is 1.
 static void list_monomials(const tc_size_samples *s, monomials *m) {
   m->n = 0;
   for (uint8_t degree = 0; degree <= MOST_DEGREE; degree++)
@@ -115,8 +124,9 @@ static void list_monomials(const tc_size_samples *s, monomials *m) {
         uint8_t c = (uint8_t)(degree - a - b);
         tc_size_term t = {.coef = 1, .power = {c, b, a}};
         if ((a && s->n_size < 3) || (b && s->n_size < 2) || (c && s->n_size < 1)) continue;
-        for (uint32_t i = 0; i < s->n; i++) m->value[m->n][i] = value_of_term(&t, s->at[i]);
-        m->term[m->n++] = t;
+        uint32_t i = 0;
+        while (i < s->n && find_term(&t, s->at[i], &m->value[m->n][i])) i++;
+        if (i == s->n) m->term[m->n++] = t;
       }
 }
 
