@@ -12,7 +12,7 @@
 //   %2 = conv f32[1,5,5,3] %0 %1   ->   %3 = pad %0, %4 = window, %5 = window, %7 = reshape [25,18]
 //                                        %10 = matmul f32[25,3] %7 %9 (the weight as [18,3])
 //
-// Always: which of these follows from shapes alone, and so the order of sums.
+// Invariants: which of these follows from shapes alone, and so the order of sums.
 // Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 
