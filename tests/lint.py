@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import c_source  # noqa: E402
 import check_comments  # noqa: E402
+import check_docs  # noqa: E402
 import check_layers  # noqa: E402
 import check_tables  # noqa: E402
 import check_words  # noqa: E402
@@ -161,6 +162,16 @@ def test_shape():
     says(findings(check_comments.check_ranges, "  if (i->op >= OP_LOAD && i->op <= OP_STORE) f();\n", names=names), "a range of enumerators")
     says(findings(check_comments.check_ranges, "  if (op < OP_LOAD || op > OP_STORE) f();\n", names=names), "a range of enumerators")
     assert not findings(check_comments.check_ranges, "  if (n >= LEAST && n <= MOST && op == OP_LOAD) f();\n", names=names)
+
+
+# ---- check_docs ----
+
+def test_docs():
+    text = "`take_spares` and `x->n_left / 2`, `tc_take`, `TC_LOG`, `io_uring`, plain_word.\n```\n`printed_text`\n```\n`a/b_c.md`, `row_*`, `<some_name>`, `one`\n"
+    assert set(check_docs.identifiers(text)) == {"take_spares", "n_left", "tc_take", "TC_LOG", "io_uring"}, set(check_docs.identifiers(text))
+    assert list(check_docs.stale_identifiers("docs/a.md", text, {"n_left"})) == ["docs/a.md: no identifier take_spares"]
+    assert not list(check_docs.stale_identifiers("docs/a.md", text, {"n_left", "take_spares"}))
+    assert not list(check_docs.stale_identifiers("docs/from-pytorch.md", text, set()))
 
 
 # ---- check_tables ----
