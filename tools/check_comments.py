@@ -62,7 +62,7 @@ def texts_of(text):
         alone = re.match(r"\s*//[/!]?( *)(.*)", line)
         indent, words = (len(alone.group(1)), alone.group(2)) if alone else (0, "")
         item = re.match(r"([-*]|\d+[.)]) ", words)
-        prose = bool(alone and words and indent < 3 and not item and not (listed and indent > 1))
+        prose = bool(alone and words and indent < 3 and not item and not words.startswith("====") and not (listed and indent > 1))
         listed = bool(alone and words and (item or (listed and indent > 1)))
         if prose:
             begun = begun if parts else number
@@ -90,7 +90,7 @@ def sentences(text):
 
 
 def check_sentences(path, text):
-    if not path.endswith((".c", ".h", ".def", ".hpp")):
+    if not path.endswith((".c", ".h", ".def", ".hpp", ".k")):
         return
     for number, comment in texts_of(text):
         for sentence in sentences(comment):
@@ -159,13 +159,17 @@ def enumerators(texts):
     return found
 
 
-BETWEEN = re.compile(r"([\w.>()\[\]-]+) (>=?|<=?) (\w+) (?:&&|\|\|) \1 (>=?|<=?) (\w+)|case (\w+) \.\.\. (\w+):")
+# `op >= A && op <= B`, `A <= op && op <= B`, `op >= A && B >= op`, and `case A ... B:`.
+BETWEEN = re.compile(r"(?P<op>[\w.>()\[\]-]+) (?:>=?|<=?) (?P<a>\w+) (?:&&|\|\|) (?P=op) (?:>=?|<=?) (?P<b>\w+)"
+                     r"|(?P<a2>\w+) (?:>=?|<=?) (?P<op2>[\w.>()\[\]-]+) (?:&&|\|\|) (?P=op2) (?:>=?|<=?) (?P<b2>\w+)"
+                     r"|(?P<op3>[\w.>()\[\]-]+) (?:>=?|<=?) (?P<a3>\w+) (?:&&|\|\|) (?P<b3>\w+) (?:>=?|<=?) (?P=op3)"
+                     r"|case (?P<a4>\w+) \.\.\. (?P<b4>\w+):")
 
 
 def check_ranges(path, text, names):
     for number, line in enumerate(text.split("\n"), 1):
         for m in BETWEEN.finditer(line.split("//")[0]):
-            first, last = (m.group(3), m.group(5)) if m.group(3) else (m.group(6), m.group(7))
+            first, last = next((m.group("a" + k), m.group("b" + k)) for k in ("", "2", "3", "4") if m.group("a" + k))
             if first in names and last in names:
                 yield number, f"a range of enumerators: {m.group()}"
 
@@ -192,7 +196,7 @@ def main():
     rules, tops = RULES, [a.rstrip("/") for a in sys.argv[1:] if not a.startswith("--")]
     if "--only" in options:
         rules = tops.pop(0).split(",")
-    suffixes = (".c", ".h", ".hpp", ".def", ".md")
+    suffixes = (".c", ".h", ".hpp", ".def", ".k", ".md")
     texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops or TOPS, suffixes)
              if path not in FOREIGN | EMBEDDED}
     if "--functions" in options:
