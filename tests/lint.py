@@ -156,6 +156,9 @@ def test_shape():
     cases = "".join(f"    case {i}: return {i};\n" for i in range(70))
     assert not findings(check_comments.check_functions, f"int f(int a) {{\n  switch (a) {{\n{cases}  }}\n  return 0;\n}}\n")
     says(findings(check_comments.check_functions, f"int f(int a) {{\n  switch (a) {{\n{cases}  }}\n{body}}}\n"), "f has")
+    says(findings(check_comments.check_verbs, "\nstatic const tc_x *find(int a) {\n"), "find_what?")
+    assert not findings(check_comments.check_verbs, "static int find_place(int a) {\nvoid find(int a);\nstatic int runs(void) {\n")
+    assert not findings(check_comments.check_verbs, "static inline int add(int a) {\n", "lazy/a/b_shorthand.h")
     says(findings(check_comments.check_file, "\n" * 601), "601 lines")
     assert not findings(check_comments.check_file, "\n" * 600)
     texts = {"a.h": "enum op {\n#define X(NAME) OP_##NAME,\n#include \"x.def\"\n};\n", "x.def": "X(LOAD)\nX(STORE)\n"}
