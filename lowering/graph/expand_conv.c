@@ -108,7 +108,7 @@ static uint32_t slice(conv *c, uint32_t a, int axis, int64_t start, int64_t step
   return add_node(c, TC_OP_SLICE, d, 1, &a, 2 * d.rank, attr);
 }
 
-// What the windows of x see: [n, p.., c, r..].
+// The windows of x, channels before their elements: [n, p.., c, r..].
 static uint32_t views(conv *c, uint32_t x) {
   uint32_t a = padded(c, x, c->low, c->high);
   for (int i = 0; i < c->n && *c->ok; i++) {
@@ -124,7 +124,7 @@ static uint32_t views(conv *c, uint32_t x) {
   return a;
 }
 
-// The same as [n, p.., r.., c].
+// The windows of x with channels last: [n, p.., r.., c].
 static uint32_t windows(conv *c, uint32_t x) {
   return move_axis(c, views(c, x), c->n + 1, 2 * c->n + 1);
 }
