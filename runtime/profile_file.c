@@ -29,6 +29,7 @@
 
 _Atomic int tc_profile_now = TC_PROFILE_UNREAD;
 _Thread_local uint32_t tc_profile_sequence;
+_Thread_local uint64_t tc_profile_waited;
 
 // What has a number: a text by its content's hash, or a word or site by its address.
 typedef struct known {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/profile.h"
 #include "runtime/profile_format.h"
 #include "runtime/status.h"
 
@@ -82,5 +83,14 @@ void tc_profile_unused(uint32_t sequence, uint64_t bytes);
 // The sequence of the sync that this thread is in. 0: it is in none.
 extern _Thread_local uint32_t tc_profile_sequence;
 uint32_t tc_profile_next_sequence(void);
+// Ticks that this thread has waited for workers and for devices while there was a profile.
+extern _Thread_local uint64_t tc_profile_waited;
+// Bracket a wait. Begin returns 0 without a profile, and end does nothing then.
+static inline uint64_t tc_profile_wait_begin(void) {
+  return tc_profile_is_on() ? tc_ticks() : 0;
+}
+static inline void tc_profile_wait_end(uint64_t begin) {
+  if (TC_UNLIKELY(begin != 0)) tc_profile_waited += tc_ticks_between(begin, tc_ticks());
+}
 // The system's number of this thread.
 uint32_t tc_profile_thread(void);

@@ -142,7 +142,37 @@ def test_on_gpu():
     moved = [(s["to_device_bytes"], s["from_device_bytes"]) for s in p.of("sync")]
     # a step's operand goes there before its sync; its result comes back after it, and counts with the next
     expect(f"tc:cuda: {moved[:4]}", moved[0] == (32, 0) and set(moved[1:]) == {(32, 32)})
+    waited = [s["awaited_ns"] for s in p.of("sync")]
+    expect(f"tc:cuda: reads wait for the device: {waited[:4]}", all(waited[1:]) and all(s["awaited_ns"] <= s["outside_ns"] for s in p.of("sync")))
+    made = [c for c in p.of("compile") if c["tier"] == "compiled"]
+    expect(f"tc:cuda: stages of {made}", made and all(c["emit_ns"] and c["generate_ns"] for c in made))
     expect("tc:cuda: replays", any(s["flags"] & reader.REPLAYED for s in p.of("sync")))
+
+
+def test_waiting():
+    """A team's caller waits for the others at the end of each stage, and alone never."""
+    for threads in ("1", "2"):
+        clear()
+        run([PROGRAM, "heavy"], TC_NUM_THREADS=threads)
+        p = reader.Profile(HERE / "profile")
+        expect_phases(p, f"{threads} threads")
+        waited = [s["wait_ns"] for s in p.of("sync")]
+        expect(f"{threads} threads: waited {waited}", any(waited) == (threads == "2" and p.of("process")[0]["threads"] == 2))
+
+
+def test_compiling():
+    """Stages of a compile: each takes time, and all lie within their sync's compiling."""
+    clear()
+    done = run([PROGRAM, "bytes"], TC_INTERPRET_FIRST="0", TC_NUM_THREADS="1")
+    p = reader.Profile(HERE / "profile")
+    made = [c for c in p.of("compile") if c["tier"] == "compiled"]
+    for c in made:
+        expect(f"{c}", 0 < c["emit_ns"] < c["generate_ns"] and c["load_ns"] > 0 and c["optimize_ns"] == 0)
+    for s in p.of("sync"):
+        stages = sum(c["emit_ns"] + c["generate_ns"] + c["load_ns"] for c in made if c["sequence"] == s["sequence"])
+        expect(f"sync {s['sequence']}: stages take {stages} of {s['compile_ns']} ns", stages <= 1.02 * s["compile_ns"] + 10000)
+    tiers = [c["tier"] for c in p.of("compile") if c["tier"] != "memory"]  # all are interpreted without a compiler
+    expect(f"{len(made)} compiles: {tiers}", len(made) >= 5 or (tiers and set(tiers) == {"interpreted"}))
 
 
 def test_kernels_and_stacks():

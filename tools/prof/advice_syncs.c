@@ -274,6 +274,11 @@ bool tc_advise_cold_start(const tc_advice_input *in, tc_advice_list *out) {
   return true;
 }
 
+// Before its syncs, but for waiting for a device.
+static double outside_of(const tc_group *g) {
+  return g->phase[TC_PHASE_OUTSIDE] - g->phase[TC_PHASE_AWAITED];
+}
+
 bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
   const tc_group *most = NULL;
   double outside = 0, all = 0;
@@ -282,8 +287,8 @@ bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
     const tc_point *point = &in->p->point[i];
     if (point->thread != in->steps[0].thread) continue;
     const tc_group *g = &in->g->group[in->g->of_point[i]];
-    if (!most || g->phase[TC_PHASE_OUTSIDE] > most->phase[TC_PHASE_OUTSIDE]) most = g;
-    outside += (double)point->ns[TC_PHASE_OUTSIDE];
+    if (!most || outside_of(g) > outside_of(most)) most = g;
+    outside += (double)point->ns[TC_PHASE_OUTSIDE] - (double)point->ns[TC_PHASE_AWAITED];
     all += (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD] + (double)point->ns[TC_PHASE_TOTAL];
   }
   if (!most || outside < OUTSIDE_NS || outside * 100 < all * OUTSIDE_PERCENT) return true;
@@ -292,7 +297,7 @@ bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
   snprintf(
       a->evidence, sizeof a->evidence,
       "%s comes after most of the time that is not spent in tc: %s before each of its %u syncs; it is %s of the run",
-      tc_advice_place(in, most->site), tc_show_ns(most->phase[TC_PHASE_OUTSIDE] / most->n_syncs), most->n_syncs,
+      tc_advice_place(in, most->site), tc_show_ns(outside_of(most) / most->n_syncs), most->n_syncs,
       tc_show_share(outside, all));
   snprintf(a->fix, sizeof a->fix,
            "Look at what the program does between its syncs there: record it as ops, make it faster, or let another "

@@ -52,19 +52,18 @@ static void print_compiles(tc_profile *p, const tc_prof_compile **c, const tc_pr
   tc_prof_print_head(p);
   snprintf(
       line, sizeof line,
-      "%zu kernels were asked for, and made in %s: %s emit, %s optimize, %s generate, %s load. Syncs waited for %s of it; graphs were lowered in %s.",
-      p->n_compiles, tc_show_ns(s.all), tc_show_share(s.emit, s.all), tc_show_share(s.optimize, s.all),
-      tc_show_share(s.generate, s.all), tc_show_share(s.load, s.all), tc_show_share(s.waited, s.all),
-      tc_show_ns(lower));
+      "%zu kernels were asked for, and made in %s: %s emit, %s generate, %s load. Syncs waited for %s of it; graphs were lowered in %s.",
+      p->n_compiles, tc_show_ns(s.all), tc_show_share(s.emit, s.all), tc_show_share(s.optimize + s.generate, s.all),
+      tc_show_share(s.load, s.all), tc_show_share(s.waited, s.all), tc_show_ns(lower));
   tc_show_words(0, line);
-  if (rows) printf("\n%8s%8s%9s%9s%8s %-8s%5s kernel\n", "all", "emit", "optimize", "generate", "load", "from", "sync");
+  if (rows) printf("\n%8s%8s%9s%8s %-8s%5s kernel\n", "all", "emit", "generate", "load", "from", "sync");
   for (size_t i = 0; i < rows; i++) {
     char sync[16] = "-";
     if (c[i]->sequence) snprintf(sync, sizeof sync, "%u", c[i]->sequence);
-    printf("%8s%8s%9s%9s%8s %-8s%5s %s\n", tc_show_ns(whole_of(c[i])), tc_show_ns((double)c[i]->emit_ns),
-           tc_show_ns((double)c[i]->optimize_ns), tc_show_ns((double)c[i]->generate_ns),
-           tc_show_ns((double)c[i]->load_ns), tc_show_begin(tc_profile_text(p, c[i]->tier), 8), sync,
-           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 58));
+    printf("%8s%8s%9s%8s %-8s%5s %s\n", tc_show_ns(whole_of(c[i])), tc_show_ns((double)c[i]->emit_ns),
+           tc_show_ns((double)c[i]->optimize_ns + (double)c[i]->generate_ns), tc_show_ns((double)c[i]->load_ns),
+           tc_show_begin(tc_profile_text(p, c[i]->tier), 8), sync,
+           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 49));
   }
   if (rows < made) printf("%zu more: --all\n", made - rows);
   if (made < p->n_compiles && !o->all)

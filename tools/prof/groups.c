@@ -19,7 +19,7 @@ static double without(double whole, double part) {
 void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]) {
   double told = ns[TC_PHASE_LOOKUP] + ns[TC_PHASE_LOWER] + ns[TC_PHASE_COMPILE] + ns[TC_PHASE_ALLOCATE] +
                 ns[TC_PHASE_LAUNCH] + ns[TC_PHASE_RUN] + ns[TC_PHASE_PUBLISH];
-  out[TC_PART_OUTSIDE] = ns[TC_PHASE_OUTSIDE];
+  out[TC_PART_OUTSIDE] = without(ns[TC_PHASE_OUTSIDE], ns[TC_PHASE_AWAITED]);
   out[TC_PART_RECORD] = ns[TC_PHASE_RECORD];
   out[TC_PART_LOOKUP] = ns[TC_PHASE_LOOKUP];
   out[TC_PART_LOWER] = ns[TC_PHASE_LOWER];
@@ -27,7 +27,7 @@ void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]) {
   out[TC_PART_ALLOCATE] = ns[TC_PHASE_ALLOCATE];
   out[TC_PART_LAUNCH] = ns[TC_PHASE_LAUNCH];
   out[TC_PART_RUN] = without(ns[TC_PHASE_RUN], ns[TC_PHASE_WAIT]);
-  out[TC_PART_WAIT] = ns[TC_PHASE_WAIT];
+  out[TC_PART_WAIT] = ns[TC_PHASE_WAIT] + ns[TC_PHASE_AWAITED];
   out[TC_PART_PUBLISH] = ns[TC_PHASE_PUBLISH];
   out[TC_PART_UNACCOUNTED] = without(ns[TC_PHASE_TOTAL], told);
 }

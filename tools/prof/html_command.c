@@ -57,6 +57,7 @@ static void write_point(page *w, size_t i) {
   const tc_prof_plan *plan = tc_profile_plan(w->p, x->plan);
   double row[10 + TC_N_PARTS], phase[TC_N_PHASES];
   for (int k = 0; k < TC_N_PHASES; k++) phase[k] = (double)x->ns[k];
+  phase[TC_PHASE_AWAITED] = 0;  // these are the sync's own
   row[0] = x->sequence;
   row[1] = x->thread;
   row[2] = ((double)x->begin_ns - (double)w->groups.begin_ns) * 1e-3;

@@ -17,10 +17,10 @@ enum {
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are read as they lie");
-_Static_assert(sizeof(tc_prof_sync) == 200 && sizeof(tc_prof_plan) % 8 == 0, "as docs/profile-format.md has them");
+_Static_assert(sizeof(tc_prof_sync) == 208 && sizeof(tc_prof_plan) % 8 == 0, "as docs/profile-format.md has them");
 
 const char *const tc_phase_names[TC_N_PHASES] = {"outside", "record", "lookup", "lower",   "compile", "allocate",
-                                                 "launch",  "run",    "wait",   "publish", "total"};
+                                                 "launch",  "run",    "wait",   "publish", "total",   "awaited"};
 
 // ---- Arrays that grow ----
 
@@ -253,7 +253,7 @@ static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64
       .cached_bytes = (float)s.cached_bytes,
   };
   const uint64_t ns[TC_N_PHASES] = {s.outside_ns, s.record_ns, s.lookup_ns, s.lower_ns,   s.compile_ns, s.allocate_ns,
-                                    s.launch_ns,  s.run_ns,    s.wait_ns,   s.publish_ns, s.total_ns};
+                                    s.launch_ns,  s.run_ns,    s.wait_ns,   s.publish_ns, s.total_ns,   s.awaited_ns};
   for (int i = 0; i < TC_N_PHASES; i++) out->ns[i] = (float)ns[i];
   return TAKEN;
 }

@@ -10,7 +10,7 @@
 
 #include "runtime/profile_format.h"
 
-// The times of a sync, in the order of tc_prof_sync.
+// The times of a sync. Those up to the total are in the order of tc_prof_sync.
 typedef enum tc_phase {
   TC_PHASE_OUTSIDE,
   TC_PHASE_RECORD,
@@ -23,6 +23,7 @@ typedef enum tc_phase {
   TC_PHASE_WAIT,
   TC_PHASE_PUBLISH,
   TC_PHASE_TOTAL,
+  TC_PHASE_AWAITED,  // in outside
   TC_N_PHASES,
 } tc_phase;
 // "outside", "record", ...

@@ -66,7 +66,7 @@ static void close_view(view *v) {
 static void phases_of(const tc_prof_sync *s, double out[TC_N_PHASES]) {
   const uint64_t ns[TC_N_PHASES] = {s->outside_ns, s->record_ns,   s->lookup_ns, s->lower_ns,
                                     s->compile_ns, s->allocate_ns, s->launch_ns, s->run_ns,
-                                    s->wait_ns,    s->publish_ns,  s->total_ns};
+                                    s->wait_ns,    s->publish_ns,  s->total_ns,  s->awaited_ns};
   for (int i = 0; i < TC_N_PHASES; i++) out[i] = (double)ns[i];
 }
 
@@ -125,6 +125,7 @@ static void print_plan(const view *v) {
 static void print_parts(const view *v) {
   double ns[TC_N_PHASES], part[TC_N_PARTS];
   phases_of(&v->sync, ns);
+  ns[TC_PHASE_AWAITED] = 0;  // what follows is the sync's own
   tc_parts_of(ns, part);
   tc_show_heading("time");
   for (int i = 0; i < TC_N_PARTS; i++) {
@@ -133,6 +134,8 @@ static void print_parts(const view *v) {
            i < TC_PART_LOOKUP ? "before the sync" : tc_show_bar(part[i], ns[TC_PHASE_TOTAL], BAR));
   }
   printf("  %-12s %9s\n", "the sync", tc_show_ns(ns[TC_PHASE_TOTAL]));
+  if (v->sync.awaited_ns)
+    printf("  outside, %s was spent waiting for a device\n", tc_show_ns((double)v->sync.awaited_ns));
 }
 
 static void print_kernels(const view *v) {

@@ -56,6 +56,7 @@ static void write_sync(const tracer *t, const tc_point *x) {
   uint32_t track = t->p->thread[x->thread];
   const tc_prof_plan *plan = tc_profile_plan(t->p, x->plan);
   for (int i = 0; i < TC_N_PHASES; i++) phase[i] = (double)x->ns[i];
+  phase[TC_PHASE_AWAITED] = 0;  // before the sync, and it is not known when
   tc_parts_of(phase, part);
   if (part[TC_PART_RECORD] > 0) {
     write_slice(t, "record", track, at - part[TC_PART_RECORD], part[TC_PART_RECORD]);
