@@ -33,7 +33,7 @@ static unused_sum *sum_unused(const tc_advice_input *in) {
   for (size_t i = 0; sum && i < in->p->n_unused; i++) {
     const tc_prof_unused *u = &in->p->unused[i];
     const tc_point *point = tc_profile_point(in->p, u->sequence);
-    const tc_prof_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
+    const tc_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
     if (!plan) continue;
     unused_sum *s = &sum[in->g->of_point[point - in->p->point]];
     s->n_syncs++;
@@ -188,7 +188,7 @@ static double own_ns_of(const tc_point *point) {
 }
 
 static bool is_tiny(const tc_advice_input *in, const tc_point *point) {
-  const tc_prof_plan *plan = tc_profile_plan(in->p, point->plan);
+  const tc_plan *plan = tc_profile_plan(in->p, point->plan);
   return plan && plan->n_nodes < TC_TINY_NODES && point->ns[TC_PHASE_TOTAL] < TC_TINY_NS && point->flags & TC_PROF_HIT;
 }
 

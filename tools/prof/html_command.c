@@ -54,7 +54,7 @@ static void write_site(page *w, const tc_group *g) {
 // Column names stand in page.html, at `const S`.
 static void write_point(page *w, size_t i) {
   const tc_point *x = &w->p->point[i];
-  const tc_prof_plan *plan = tc_profile_plan(w->p, x->plan);
+  const tc_plan *plan = tc_profile_plan(w->p, x->plan);
   double row[10 + TC_N_PARTS], phase[TC_N_PHASES];
   for (int k = 0; k < TC_N_PHASES; k++) phase[k] = (double)x->ns[k];
   phase[TC_PHASE_AWAITED] = 0;  // these are the sync's own
@@ -105,7 +105,8 @@ static void write_kernels(page *w, const tc_prof_plan *plan) {
 }
 
 static void write_plan(page *w, uint32_t id) {
-  const tc_prof_plan *plan = tc_profile_plan(w->p, id);
+  const tc_prof_plan *plan = tc_profile_plan_record(w->p, id);
+  if (!plan) return;
   tc_json_object(NULL);
   tc_json_count("id", id);
   tc_json_hash("hash", plan->hash);

@@ -44,7 +44,7 @@ static void take_times(view *v) {
 }
 
 static bool open_view(tc_profile *p, const tc_point *point, view *v) {
-  *v = (view){.p = p, .point = point, .plan = tc_profile_plan(p, point->plan)};
+  *v = (view){.p = p, .point = point, .plan = tc_profile_plan_record(p, point->plan)};
   if (!tc_profile_sync(p, point, &v->sync)) return false;
   const tc_prof_kernel *kernel = v->plan ? tc_profile_kernels(p, v->plan) : NULL;
   v->n_kernels = kernel ? v->plan->n_kernels : 0;
