@@ -50,6 +50,7 @@ static struct {
   uint32_t n_known, cap_known, n_texts, n_stacks, n_plans, n_syncs, n_lost;
   _Atomic uint32_t generation, sequence;
   tc_prof_unused unused;  // of one sync, not written yet. n_values 0: none
+  tc_call unused_call;  // that made the largest of them
   char parent_path[PATH_MAX];  // of a forked child. "": none
   tc_profile_machine machine;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
@@ -342,9 +343,11 @@ static bool open_locked(bool is_child, int *error) {
 
 // pre: locked.
 static void write_unused(void) {
-  if (self.unused.n_values)
+  if (self.unused.n_values) {
+    self.unused.site = tc_profile_site(self.unused_call.site), self.unused.op = tc_profile_word(self.unused_call.op);
     (void)tc_profile_write(TC_PROF_UNUSED, 0, 1, &(tc_profile_part){&self.unused, sizeof self.unused});
-  self.unused = (tc_prof_unused){.n_values = 0};
+  }
+  self.unused = (tc_prof_unused){.n_values = 0}, self.unused_call = (tc_call){NULL, 0};
 }
 
 static void close_locked(void) {
@@ -422,10 +425,11 @@ void tc_profile_end(void) {
   pthread_mutex_unlock(&self.lock);
 }
 
-void tc_profile_unused(uint32_t sequence, uint64_t bytes) {
+void tc_profile_unused(uint32_t sequence, uint64_t bytes, tc_call made) {
   if (!tc_profile_is_on() || !tc_profile_begin()) return;
   if (self.unused.sequence != sequence) write_unused();
   self.unused.sequence = sequence, self.unused.n_values++, self.unused.bytes += bytes;
+  if (made.op && bytes >= self.unused.largest_bytes) self.unused.largest_bytes = bytes, self.unused_call = made;
   tc_profile_end();
 }
 

@@ -171,7 +171,8 @@ typedef struct tc_prof_compile {
 typedef struct tc_prof_unused {
   tc_prof_head head;
   uint32_t sequence, n_values;
-  uint64_t bytes;
+  uint64_t bytes, largest_bytes;
+  uint32_t site, op;  // texts, of the largest; 0: not known
 } tc_prof_unused;
 
 // Memory in use at a new highest point. head.n rows of tc_prof_live, the largest first, follow.

@@ -25,7 +25,7 @@ FIELDS = {
           "to_device_bytes Q from_device_bytes Q copied_bytes Q cached_bytes Q",
     TIMES: "sequence I plan I",
     COMPILE: "t:name I t:tier I thread I sequence I begin_ns Q emit_ns Q optimize_ns Q generate_ns Q load_ns Q code_bytes Q",
-    UNUSED: "sequence I n_values I bytes Q",
+    UNUSED: "sequence I n_values I bytes Q largest_bytes Q t:site I t:op I",
     MEMORY: "sequence I n_live I at_ns Q bytes Q",
     END: "n_syncs I n_lost I end_ns Q",
 }

@@ -16,7 +16,7 @@ KINDS = {
                 " Q planned_bytes, Q peak_bytes, Q to_device_bytes, Q from_device_bytes, Q copied_bytes, Q cached_bytes, Q awaited_ns"),
     7: ("kernel_times", "I sequence, I plan"),
     8: ("compile", "I name, I tier, I thread, I sequence, Q begin_ns, Q emit_ns, Q optimize_ns, Q generate_ns, Q load_ns, Q code_bytes"),
-    9: ("unused", "I sequence, I n_values, Q bytes"),
+    9: ("unused", "I sequence, I n_values, Q bytes, Q largest_bytes, I site, I op"),
     10: ("memory", "I sequence, I n_live, Q at_ns, Q bytes"),
     11: ("end", "I n_syncs, I n_lost, Q end_ns"),
 }

@@ -118,6 +118,7 @@ def test_bytes():
     expect("what the boundary costs is what is beyond the least", cut and cut[0]["bytes"] - cut[0]["least_bytes"] == cut[0]["boundary"][0]["bytes"])
     unused = p.of("unused")
     expect(f"results that nobody read: {unused}", sum(u["n_values"] for u in unused) >= len(wanted))
+    expect(f"each names its largest: {unused}", all(line_of(u["site"]) in (*wanted, *(x - 1 for x in wanted)) and u["op"] and u["largest_bytes"] <= u["bytes"] for u in unused))
     expect("memory has rows", p.of("memory") and all(m["live"] and m["bytes"] >= m["live"][0]["bytes"] for m in p.of("memory")))
 
 

@@ -26,6 +26,8 @@ enum {
 typedef struct unused_sum {
   double bytes, stored_bytes;
   uint32_t n_syncs, n_whole;
+  uint64_t largest_bytes;
+  uint32_t op, site;  // texts, of the largest value. 0: not known
 } unused_sum;
 
 static unused_sum *sum_unused(const tc_advice_input *in) {
@@ -40,6 +42,8 @@ static unused_sum *sum_unused(const tc_advice_input *in) {
     s->bytes += (double)u->bytes;
     s->stored_bytes += (double)plan->output_bytes;
     s->n_whole += u->n_values >= plan->n_outputs;
+    if (u->op && u->largest_bytes > s->largest_bytes)
+      s->largest_bytes = u->largest_bytes, s->op = u->op, s->site = u->site;
   }
   return sum;
 }
@@ -57,9 +61,12 @@ bool tc_advise_unused(const tc_advice_input *in, tc_advice_list *out) {
     double gain = whole ? g->phase[TC_PHASE_TOTAL] : tc_advice_bytes_ns(in, g, s->bytes);
     tc_advice *a = tc_advice_add(out, "unused", gain, g);
     if (!(ok = a != NULL)) break;
-    snprintf(a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
-             tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs,
-             whole ? "any of it" : "it");
+    int at = snprintf(
+        a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
+        tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs, whole ? "any of it" : "it");
+    if (s->op && at > 0 && at < (int)sizeof a->evidence)
+      snprintf(a->evidence + at, sizeof a->evidence - (size_t)at, "; the largest is the %s of %s",
+               tc_profile_text(in->p, s->op), tc_advice_place(in, s->site));
     if (whole)
       snprintf(a->fix, sizeof a->fix,
                "Leave this sync out, and release the value or end its scope before the next one: what is dead is not "
