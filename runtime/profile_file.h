@@ -77,8 +77,8 @@ uint32_t tc_profile_new_plan(void);
 // Counts a sync whose record was written, or lost.
 void tc_profile_count(bool written);
 
-// A value that this sync stored was released, and nothing had read it. made: by which call; op NULL:
-// not known.
+// A value that this sync stored was released, and nothing had read it. made: by which call; op
+// NULL: not known.
 void tc_profile_unused(uint32_t sequence, uint64_t bytes, tc_call made);
 
 // The sequence of the sync that this thread is in. 0: it is in none.
