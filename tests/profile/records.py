@@ -168,7 +168,7 @@ def test_compiling():
     p = reader.Profile(HERE / "profile")
     made = [c for c in p.of("compile") if c["tier"] == "compiled"]
     for c in made:
-        expect(f"{c}", 0 < c["emit_ns"] < c["generate_ns"] and c["load_ns"] > 0 and c["optimize_ns"] == 0)
+        expect(f"{c}", c["emit_ns"] > 0 and c["generate_ns"] > 0 and c["load_ns"] > 0 and c["optimize_ns"] == 0)
     for s in p.of("sync"):
         stages = sum(c["emit_ns"] + c["generate_ns"] + c["load_ns"] for c in made if c["sequence"] == s["sequence"])
         expect(f"sync {s['sequence']}: stages take {stages} of {s['compile_ns']} ns", stages <= 1.02 * s["compile_ns"] + 10000)
@@ -257,6 +257,16 @@ def test_names():
     done = run([PROGRAM, "exec"])
     files = {path.name: len(reader.Profile(path).of("sync")) for path in HERE.iterdir()}
     expect(f"a child that was executed: {files} {done}", done.returncode == 0 and files.pop("profile", 0) == 2 and list(files.values()) == [3])
+    for name in ("profile", "of_%p"):
+        clear()
+        for turn in range(2):  # another process empties the first name, and has a number of its own
+            done = run([PROGRAM, "chain", "4"], name=name)
+            files = {path.name: reader.Profile(path) for path in HERE.iterdir()}
+            pid = str(max((p for p in files.values()), key=lambda p: p.of("process")[0]["start_ns"]).of("process")[0]["pid"])
+            first = name.replace("%p", pid)
+            got = [len(files[f].of("sync")) for f in (first, f"{first}.{pid}", f"{first}.{pid}.2", f"{first}.{pid}.3") if f in files]
+            expect(f"{name}, turn {turn}: programs of one process: {got} {sorted(files)} {done}", done.returncode == 0 and got == [4, 3, 2, 1])
+            expect(f"{name}, turn {turn}: {sorted(files)}", len(files) == (4 if turn == 0 else 7 if name == "profile" else 8))
     clear()
     run([PROGRAM, "exec"], name="of_%p.profile")
     files = sorted(path.name for path in HERE.iterdir())
