@@ -351,8 +351,8 @@ static void make_absolute(const char *path, char *out) {
     snprintf(out, PATH_MAX, "%.2000s/%.2000s", here, path);
 }
 
-// Opens the first of these names that may be written: as asked, unless it is the parent's of a
-// forked child; with this process's number; with 2, 3, .. behind the number.
+// Opens the first name that may be written. The first is as asked, or a child's parent's, which is
+// left out. The second ends in this process's number. The others have 2, 3, .. behind it.
 static int open_name(bool is_child, bool keep) {
   int file = -1;
   bool own = expand_name();

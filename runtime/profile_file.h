@@ -3,8 +3,8 @@
 // In: records. Out: FILE, which is whole up to its last record, after kill -9 too. A piece of the
 // file is reserved and mapped; a record is copied there, its head's first word last.
 // Invariants: a forked child never writes into its parent's file; it opens FILE.pid as it wakes.
-// A living process owns its file by flock. Another one that is given the same name takes FILE.pid. So
-// does a program that was executed by another one in the same process.
+// A living process owns its file by flock. Another one that is given the same name takes FILE.pid.
+// So does a program that was executed by another one in the same process.
 // What the file cannot take ends the profile with one warning, never the program.
 // Threads: thread-safe; the functions between tc_profile_begin and _end are called with its lock.
 // Owner: the process.
