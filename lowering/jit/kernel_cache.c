@@ -128,6 +128,7 @@ static tc_status make_quickly(pending *m) {
   else if (tc_kernel_is_soon_interpreted(m->from.kir, m->from.work))
     st = tc_kernel_interpret_first(m->k, m->from.kir), m->done = st == TC_OK;
   tc_compiler_end();
+  if (m->done && start) tc_compile_stage_add(TC_STAGE_LOAD, tc_now_ns() - start);
   if (m->done) tell_profile(m, "interpreted", start);
   return st;
 }

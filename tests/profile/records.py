@@ -93,6 +93,7 @@ def test_kinds():
             # the graph's text is one more count: a node a line
             text = p.plans[s["plan"]]["graph"].splitlines()
             expect(f"text of {s['site']}", len([x for x in text if x.startswith("%")]) == p.plans[s["plan"]]["n_nodes"])
+        expect(f"{path.name}: to interpret takes time, too", all(c["load_ns"] for c in p.of("compile") if c["tier"] == "interpreted"))
         threads = {s["region"].split("/")[0]: s["thread"] for s in p.of("sync")}
         expect(f"{path.name}: threads {threads}", child or len({threads[r] for r in ("reads", "writes", "bounds", "main")}) == 4)
         failed = [s for s in p.of("sync") if s["flags"] & reader.FAILED]

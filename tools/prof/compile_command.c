@@ -69,7 +69,7 @@ static void print_compiles(tc_profile *p, const tc_prof_compile *c, const tc_pro
   }
   if (rows < made) printf("%zu more: --all\n", made - rows);
   if (made < p->n_compiles && !o->all)
-    printf("%zu took no time, since they were in memory or are interpreted at first: --all\n", p->n_compiles - made);
+    printf("%zu took no time, since they were in memory: --all\n", p->n_compiles - made);
 }
 
 static void json_compiles(tc_profile *p, const tc_prof_compile *c) {
