@@ -42,6 +42,8 @@ window.drive = () => {
   for (let x = box.width - 2; x > 0 && $("sync-title").textContent === out.before; x -= 2)
     for (const kind of ["pointerdown", "pointerup"]) c.dispatchEvent(new PointerEvent(kind, {clientX: box.left + x, clientY: box.top + 22 + 23}));
   out.after = $("sync-title").textContent;
+  for (let x = 0; x < box.width && !(out.slice || "").includes("tc_f32"); x++)
+    c.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + x, clientY: box.top + box.height - 8})), out.slice = $("tip").textContent;
   const misses = [...document.querySelectorAll("#misses tr.pick")];
   for (const miss of misses) if (!out.kernels) miss.click(), out.kernels = document.querySelectorAll("#graph .kernel").length;
   if ($("before")) $("before").click();
@@ -121,6 +123,7 @@ def check(tool, name, profile, folder):
         if name == "training":
             assert 0 < out["filtered"] < out["rows"], out
             assert out["after"] != out["before"] and out["after"].startswith("Sync "), out
+            assert re.search(r"^tc_f32_sum_1_0a1b2c3d: 200 us$", out["slice"]), out  # the last track: compiles of the second thread
             assert out["kernels"] >= 1 and out["nodes"] >= 1, out
     print(name, "ok")
 

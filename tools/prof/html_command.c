@@ -9,6 +9,7 @@
 #include "tools/prof/advice.h"
 #include "tools/prof/misses.h"
 #include "tools/prof/pack.h"
+#include "tools/prof/page_tracks.h"
 #include "tools/prof/prof.h"
 
 extern const char tc_page_html[];  // made of page.html
@@ -130,6 +131,32 @@ static void write_plan(page *w, uint32_t id) {
   write_text(w, "simplified", plan->simplified);
   write_text(w, "fusion", plan->fusion);
   tc_json_end();
+}
+
+// Columns of a slice: begin and length in us, name. Tracks: their slices' first thread, 0 for kernels.
+static bool write_tracks(page *w) {
+  tc_tracks t;
+  char name[40];
+  if (!tc_tracks_make(w->p, &t)) return false;
+  tc_json_count("slices_left_out", t.n_left_out);
+  tc_json_array("tracks");
+  for (size_t i = 0; i < t.n;) {
+    uint32_t track = t.slice[i].track;
+    snprintf(name, sizeof name, track == TC_TRACK_KERNELS ? "kernels" : "compiles of thread %u", track);
+    tc_json_object(NULL);
+    tc_json_text("name", name);
+    tc_json_array("slices");
+    for (; i < t.n && t.slice[i].track == track; i++)
+      tc_json_numbers(NULL,
+                      (double[]){((double)t.slice[i].begin_ns - (double)w->groups.begin_ns) * 1e-3,
+                                 (double)t.slice[i].ns * 1e-3, name_of(w, t.slice[i].name)},
+                      3);
+    tc_json_end();
+    tc_json_end();
+  }
+  tc_json_end();
+  tc_tracks_free(&t);
+  return true;
 }
 
 // What plans name by a number, and their texts. False: no memory.
@@ -312,7 +339,7 @@ static bool write_data(page *w) {
   write_advice(w);
   write_misses(w);
   write_memory(w);
-  bool ok = write_texts(w);
+  bool ok = write_tracks(w) && write_texts(w);
   tc_json_end();
   return ok;
 }
