@@ -9,6 +9,7 @@
 #include <tc/control.h>
 
 #include "lazy/record/record.h"
+#include "lazy/sync/region.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/options.h"
@@ -198,6 +199,14 @@ static tc_status end_body(control_call *x, int body, uint32_t n_out, const tc_te
   return st != TC_OK ? st : ended;
 }
 
+// The body has returned st; a region that it left open is an error, if there was none before.
+static tc_status check_regions(const control_call *x, uint32_t depth, tc_status st) {
+  char what[64];
+  snprintf(what, sizeof what, "the body of %s", x->op);
+  tc_status open = tc_region_check(depth, x->op, what, x->site);
+  return st != TC_OK ? st : open;
+}
+
 // Calls a body, and takes what it records.
 static tc_status record_body(control_call *x, int body, tc_body_fn *fn, void *user) {
   tc_tensor in[TC_CONTROL_MOST], given[TC_CONTROL_MOST];
@@ -208,10 +217,12 @@ static tc_status record_body(control_call *x, int body, tc_body_fn *fn, void *us
   tc_status st = begin_body(x, in);
   if (st == TC_OK) {
     tc_error_mark before = tc_error_now();
+    uint32_t depth = tc_region_depth();
     st = fn(user, in, given);
     tc_error_mark now = tc_error_now();
     if (st != TC_OK && (now.id == before.id || now.status != st))
       (void)tc_fail(st, x->op, x->site, "the body returned \"%s\"", tc_status_text(st));
+    st = check_regions(x, depth, st);
     tc_error_mark failed = tc_error_now();
     st = end_body(x, body, n_out, given, st);
     if (st == failed.status && failed.id != before.id) (void)tc_error_tell(failed);

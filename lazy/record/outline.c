@@ -224,7 +224,7 @@ static bool truncate_trace(tc_outline *c) {
     if (s->epoch != t->epoch || s->node != n) continue;
     s->epoch = 0;
     if (s->buf || s->run) continue;
-    s->err = TC_ERR_STATE;
+    s->err = TC_ERR_STATE, s->of_body = true;
     outlives |= (s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) != 0;
   }
   for (uint32_t i = c->n_leaf; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
