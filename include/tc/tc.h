@@ -822,7 +822,7 @@ TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options opt
 TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 TC_API tc_optimizer *tc_adagrad(const tc_tensor *params, int n, tc_adagrad_options options);  // torch.optim.Adagrad
-// torch.optim.NAdam; not for a gradient scaler's steps (amp.h: TC_ERR_STATE)
+// torch.optim.NAdam
 TC_API tc_optimizer *tc_nadam(const tc_tensor *params, int n, tc_nadam_options options);
 // torch.optim.RAdam. Its first steps, which are not rectified, have a plan of their own where eps
 // is TC_ZERO.

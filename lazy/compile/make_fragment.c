@@ -5,6 +5,7 @@
 
 #include "lazy/record/record.h"
 #include "lazy/trace/body.h"
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 #define IS_NEEDED 1u
@@ -339,6 +340,17 @@ static bool add_grads(maker *m) {
   return true;
 }
 
+static bool add_watches(maker *m) {
+  const tc_capture *c = m->c;
+  tc_fragment *f = m->f;
+  if (!(f->watch = tc_calloc(c->n_watch + 1, sizeof f->watch[0]))) return false;
+  for (; f->n_watch < c->n_watch; f->n_watch++) {
+    f->watch[f->n_watch] = c->watch[f->n_watch];
+    (void)tc_watched_retain(f->watch[f->n_watch].of);
+  }
+  return true;
+}
+
 // Steps, which the fragment takes over: last, since nothing may fail behind it.
 static bool add_steps(maker *m) {
   tc_capture *c = m->c;
@@ -364,7 +376,7 @@ void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *st
     mark_roots(&m);
     mark_needed(&m);
     ok = !find_escape(&m) && count_records(&m) && add_records(&m) && add_results(&m) && add_assigns(&m) &&
-         add_grads(&m) && add_steps(&m);
+         add_grads(&m) && add_watches(&m) && add_steps(&m);
   }
   *f = ok ? m.f : NULL;
   tc_free(m.mark), tc_free(m.seen), tc_free(m.number), tc_free(m.arg_number);

@@ -9,6 +9,7 @@
 #include "lazy/trace/latest_plans.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
+#include "runtime/option_sets.h"
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 
@@ -123,6 +124,7 @@ static void at_exit_of_process(void) {
   if (alone) {
     tc_slot_free_all();
     tc_dims_free_all();
+    tc_option_sets_end();
   }
   pthread_mutex_unlock(&self.lock);
 }
