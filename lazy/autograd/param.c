@@ -129,6 +129,7 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node g) {
   tc_slot *s = own_slot(t, param);
   if (!s) return t->op_status;
   tc_slot *had = find_grad(t, param, s, tc_rec_of(t, g)->shape, tc_node_type(t, g), (tc_device)t->dev[g]);
+  if (had && had->epoch == t->epoch && had->node == g) return TC_OK;
   if (!had) tc_rec_clear_grad(t, param);
   if (t->slot_of[g] != TC_SLOT_NONE && (g = tc_trace_copy(t, g)) == TC_NODE_ERR) return t->op_status;
   if (had) return tc_slot_stand_for(t, had, s->grad, g), TC_OK;

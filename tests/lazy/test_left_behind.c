@@ -137,6 +137,12 @@ static tc_status opens(void *user, const tc_tensor *in, tc_tensor *out) {
   return st;
 }
 
+static tc_status casts(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  out[0] = tc_mul(in[0], 2);
+  return tc_autocast_begin(TC_BF16);
+}
+
 static tc_status opens_compiled(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   (void)n_in, (void)n_out;
   return opens(user, in, out);
@@ -158,6 +164,9 @@ Test(left_behind, a_region_that_is_not_ended_is_an_error_with_its_place) {
   EXPECT_FAILS(tc_scan(opens, &named, &x, 1, NULL, 0, &out, 0, &(tc_scan_options){.length = 2}), TC_ERR_STATE,
                "the body of scan has not ended 1 of its regions, the first begun at ");
   EXPECT_FAILS(tc_checkpoint(opens, &strict, &x, 1, &out, 1), TC_ERR_STATE, "the body of checkpoint has not ended 1");
+  EXPECT_FAILS(tc_checkpoint(casts, NULL, &x, 1, &out, 1), TC_ERR_STATE,
+               "the body of checkpoint has not ended its autocast");
+  cr_expect_eq(tc_autocast_type("tc:cpu"), TC_N_TYPES);
   OK(tc_region_begin(&named));
   EXPECT_FAILS(tc_checkpoint(opens, NULL, &x, 1, &out, 1), TC_ERR_STATE, "ended a region that it did not begin");
   tc_region_end();  // none is open: all were ended
