@@ -1,5 +1,5 @@
-// Whether a shared object is whole, before the loader maps it: of one that is cut off, reading a page
-// behind its end is SIGBUS.
+// Whether a shared object is whole, before the loader maps it. Of one that is cut off, reading a
+// page behind its end is SIGBUS.
 // Threads: thread-safe. Owner: nobody.
 #pragma once
 

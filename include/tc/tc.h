@@ -689,8 +689,8 @@ TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
 // TC_ERR_GRAD, and poison in out, if an x has neither requires_grad nor history.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
 // The accumulated gradient, of p's shape and type, or {0, 0} if there is none. p owns it: it lives
-// until it is zeroed, or p is released. What accumulates, unscales or clips it gives this handle its
-// new value.
+// until it is zeroed, or p is released. What accumulates, unscales or clips it gives this handle
+// its new value.
 TC_API tc_tensor tc_grad(tc_tensor p);
 // Removes the gradients of n parameters, as set_to_none=True: the next backward begins anew.
 // TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.

@@ -107,7 +107,7 @@ tc_tensor tc_grad_scaler_scale_at(tc_grad_scaler *s, tc_tensor loss, tc_site sit
   if (!s) return tc_poison(no_scaler("grad_scaler_scale", site));
   if (s->options.disabled) return loss;
   tc_tensor scale = s->scale;
-  (void)tc_watched_read(s->n_given);
+  (void)tc_capture_read(s->n_given);
   if (tc_is_valid(loss)) scale = tc_to_at(scale, tc_device_of_at(loss, site), site);
   tc_trace *t = tc_op_begin("grad_scaler_scale", site);
   tc_node x = tc_op_in(t, loss), by = tc_op_in(t, scale);

@@ -177,8 +177,8 @@ static tc_node nadam_mu_there(const tc_optimizer *opt, tc_trace *t, tc_node step
                opt->momentum);
 }
 
-// What NAdam's steps take from the number of the step: the rates of the gradient and of its average,
-// and the correction of the root.
+// What NAdam's steps take from the number of the step: the rates of the gradient and of its
+// average, and the correction of the root.
 typedef struct nadam_numbers {
   double of_gradient, of_average, root;
   tc_node of_gradient_there, of_average_there, root_there;

@@ -113,8 +113,8 @@ static void own_grad(tc_slot *param, tc_tensor h) {
   param->grad = h;
 }
 
-// The slot of the gradient that a parameter has, which gets another value: who has its handle sees
-// that. NULL: it gets another handle, since it has none, or one that the program made something else.
+// The slot of the gradient that a parameter has, which gets another value. Who has its handle sees
+// that. NULL: it gets another handle. It has none, or one that the program made something else.
 static tc_slot *find_grad(tc_trace *t, tc_tensor param, tc_slot *s, uint32_t shape, tc_type type, tc_device device) {
   if (TC_UNLIKELY(t->capture != NULL)) tc_capture_grad(t, param, s);
   tc_slot *g = s->grad.gen ? tc_slot_of(s->grad.slot) : NULL;

@@ -56,12 +56,12 @@ const char *const *tc_nn_names(const tc_nn_params *p) {
 
 void tc_nn_set_training(tc_nn_params *p, bool on) {
   if (p == NULL) return;
-  if (tc_watched_read(p->training) != on) tc_capture_break_mine("a training mode that it sets", "nn_set_training", 0);
+  if (tc_capture_read(p->training) != on) tc_capture_break_mine("a training mode that it sets", "nn_set_training", 0);
   tc_watched_set(p->training, on);
 }
 
 bool tc_nn_training(const tc_nn_params *p) {
-  return p && tc_watched_read(p->training);
+  return p && tc_capture_read(p->training);
 }
 
 const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) {

@@ -1,8 +1,8 @@
 // Numbers that choose what functions record. See watched.h.
 #include "lazy/trace/watched.h"
 
-#include "lazy/trace/capture.h"
-#include "lazy/trace/thread_trace.h"
+#include <stdatomic.h>
+
 #include "runtime/arena.h"
 
 struct tc_watched {
@@ -28,16 +28,6 @@ void tc_watched_release(tc_watched *w) {
 
 uint64_t tc_watched_value(const tc_watched *w) {
   return atomic_load_explicit(&w->value, memory_order_relaxed);
-}
-
-uint64_t tc_watched_read(tc_watched *w) {
-  tc_trace *t = tc_trace_mine;
-  if (TC_UNLIKELY(t && t->capture)) {
-    tc_biased_lock_own(&t->lock);
-    tc_capture_watch(t, w, tc_watched_value(w));
-    tc_biased_unlock_own(&t->lock);
-  }
-  return tc_watched_value(w);
 }
 
 void tc_watched_set(tc_watched *w, uint64_t value) {
