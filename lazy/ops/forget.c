@@ -89,7 +89,7 @@ tc_status tc_forget_at(tc_tensor h, tc_site site) {
   bool own = t == tc_trace_mine;
   tc_buffer *buf = own ? tc_external_of(tc_handle_word(h)) : NULL;
   const char *why = own ? refuse_in_graph(t) : NULL;
-  tc_status st = why   ? tc_fail(TC_ERR_STATE, "forget", site, "%s: call tc_forget behind it", why)
+  tc_status st = why   ? tc_fail(TC_ERR_STATE, "forget", site, "%s: call tc_forget after it", why)
                  : own ? forget(t, s, h, buf, site)
                        : tc_fail(TC_ERR_STATE, "forget", site, "a tensor is forgotten by the thread that made it");
   tc_buffer_release(buf);
