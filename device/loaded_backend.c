@@ -15,6 +15,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
 #define NAME_BYTES 32
@@ -479,7 +480,10 @@ tc_status tc_loaded_copy(tc_loaded *l, void *to, const void *from, size_t bytes)
 
 tc_status tc_loaded_wait(tc_loaded *l) {
   TC_TRY(begin_call(l));
-  return end_call(l, "wait", wait_locked(l));
+  uint64_t from = tc_profile_wait_begin();
+  tc_backend_result result = wait_locked(l);
+  tc_profile_wait_end(from);
+  return end_call(l, "wait", result);
 }
 
 tc_status tc_loaded_wait_all(void) {
