@@ -16,12 +16,12 @@ CASES = {
     "scalars": {"dscal_": 2, "ddot_": 2, "dasum_": 1, "dnrm2_": 1}, "cg": {"daxpy_": 27, "dscal_": 9, "ddot_": 9}, "resident": {"daxpy_": 7, "dgemm_": 1},
     "unsure": {"dscal_": 2}, "twice": {"daxpy_": 48}, "touch": {"dscal_": 1, "daxpy_": 1}, "free": {"daxpy_": 2}, "realloc": {"dscal_": 3}, "memory": {}, "write": {"dscal_": 4}, "stdio": {"dscal_": 2},
     "threads": {"dscal_": 11, "daxpy_": 9}, "before": {"dscal_": 2}, "after": {"dscal_": 3}, "stack": {"dscal_": 2}, "dies": {"dscal_": 1}, "handler": {"dscal_": 5},
-    "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {},
+    "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {}, "forks": {"dscal_": 1}, "atfork": {"dscal_": 11},
 }
 # The same of memory.c.
 MEMORY = {
     "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
-    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {},
+    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1},
 }
 # A module that needs another, which is loaded with it.
 MODULE = """
@@ -32,9 +32,13 @@ void module_scale(double *p, int n) {
   const int one = inner();
   dscal_(&n, &two, p, &one);
 }
+void (*module_at_end)(void);
+__attribute__((destructor)) static void end(void) {
+  if (module_at_end) module_at_end();
+}
 """
 # On the simulated driver, whose large products take seconds.
-ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit"]
+ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit", "forks", "atfork"]
 
 NUMPY = r"""
 import numpy as np, os, tempfile
@@ -146,6 +150,10 @@ def check_options(shim, program, tc_run):
     for case in ("twice", "chain", "free"):  # what libtc has no memory for, plain loops do
         done = shim.run([program, case], "lazy", TC_MEMORY_CAP="1000")
         expect(f"{case} without memory for tensors: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and "cannot run" in done.stderr)
+    files = shim.place / "kernels"
+    limited = ["sh", "-c", f"ulimit -f 0; exec {program} chain"]
+    done, *_ = shim.profiled(limited, "lazy", TC_CACHE_DIR=str(files))  # the profile cannot be written, nor a kernel
+    expect(f"chain with ulimit -f 0: {done}", done.returncode == 0 and "File too large" in done.stderr)
     done = shim.run([tc_run, "--shim=lazy", "--profile", shim.place / "by-run.json", "--", program, "touch"], None)
     text = (shim.place / "by-run.json").read_text()
     expect(f"tc-run: {done} {text[:300]}", done.returncode == 0 and not done.stderr and '"deferred": 2' in text)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -281,6 +282,43 @@ static void case_module(void) {
   check_doubled(q, 3);
 }
 
+static int n_tasks(void) {
+  struct stat tasks;
+  return stat("/proc/self/task", &tasks) == 0 ? (int)tasks.st_nlink - 2 : 0;
+}
+
+static int n_at_exit;
+
+// Of all destructors this one comes last, long after those of BLAS and libtc.
+static void check_end(void) {
+  assert(n_tasks() == n_at_exit);
+}
+
+static void *work_on(void *unused) {
+  (void)unused;
+  for (double *p = take(1);; free(p), p = take(1)) {
+    dscal_(&size, &(const double){2}, p, &one);
+    check_doubled(p, 1);
+    go = 1;
+  }
+  return NULL;
+}
+
+// The process ends while threads work: nothing that they use ends before them, libtc's own threads among it.
+static void case_leave(void) {
+  double *a = take(-3), *b = take(-2), *c = malloc(BYTES);
+  pthread_t t;
+  dgemm_("N", "T", &n, &n, &n, &(const double){1}, a, &n, b, &n, &(const double){0}, c, &n);
+  assert(c[0] != 99);
+  void *handle = dlopen(path, RTLD_NOW);
+  assert(handle);
+  *(void (**)(void))dlsym(handle, "module_at_end") = check_end;
+  for (int i = 0; i < 2; i++) pthread_create(&t, NULL, work_on, NULL);
+  while (!go) continue;
+  n_at_exit = n_tasks();
+  exit(0);
+}
+
 static double *early;
 
 __attribute__((constructor)) static void begin_early(void) {
@@ -343,6 +381,7 @@ static void case_overlap(void) {
 static const test_case cases[] = {
     CASE(border), CASE(frees),  CASE(protected), CASE(raw),   CASE(owner), CASE(overflow),
     CASE(storm),  CASE(beside), CASE(module),    CASE(early), CASE(nan),   CASE(overlap),
+    CASE(leave),
 };
 
 int main(int argc, char **argv) {
