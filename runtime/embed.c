@@ -1,6 +1,6 @@
 // tc as a guest in somebody else's process (tc.h). What it changes stands with the option TC_EMBED.
-// A guest's shared library stays loaded, so that exit() has nothing to free: the host's other
-// threads may go on meanwhile, and each moment there is one in which they meet what has ended.
+// A guest's shared library stays loaded, so that exit() need not free anything. The host's other
+// threads may go on meanwhile, and would meet what has ended.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif

@@ -219,7 +219,9 @@ bool tc_shim_defer(const tc_shim_options *o, uint32_t entry, int64_t *base, cons
   request q = {.options = o, .entry = &tc_shim_entries[entry], .base = base, .c = c, .type = type};
   bool is_real = c->routine->name[0] == type && (type == 's' || type == 'd'), reads_only = true, done = false;
   for (int i = 0; i < c->routine->n_operands; i++) reads_only &= !c->routine->operand[i].is_written;
-  if (state != 1 && (state == 2 || __atomic_load_n(&ended, __ATOMIC_RELAXED) || !is_real || !(c->volume >= 1) || !is_large(c, type))) return false;
+  if (state != 1 &&
+      (state == 2 || __atomic_load_n(&ended, __ATOMIC_RELAXED) || !is_real || !(c->volume >= 1) || !is_large(c, type)))
+    return false;
   if (!state) state = start(o);
   // A device does not survive a fork. What was there is in memory by then.
   if (state == 1 && o->level == TC_SHIM_WRITEBACK && tc_shim_memory_is_forked()) state = 2;

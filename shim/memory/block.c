@@ -1,8 +1,8 @@
 // A mapping a block, aligned to 2 MiB, and a table of two levels from an address to its block.
-// In: sizes. Out: zeroed memory, or NULL where the system would not give it to the C library either.
+// In: sizes. Out: zeroed memory, or NULL where the system would refuse the C library, too.
 // Invariants: no two blocks share 2 MiB, so that an entry of the table has one block; records are
-// never unmapped. At any point of a change the other blocks are found, and no record is spare and
-// used: a child that is forked there goes on, and lacks at most what was being taken or given.
+// never unmapped. At any point of a change the other blocks are found, and no record is both spare
+// and used. So a child that is forked there lacks at most what was being taken or given.
 // Threads: take and give have a lock of their own; find has none, and runs in handlers.
 #include "shim/memory/block.h"
 

@@ -43,8 +43,8 @@ TC_SHIM_SHARED bool tc_shim_memory_start(const tc_shim_keeper *keeper, const cha
 // The block that holds an address; NULL: none. No lock, no system call.
 TC_SHIM_SHARED tc_shim_block *tc_shim_block_find(const void *address);
 
-// Blocks signals and takes the lock; false if this thread cannot guard anything: it has it already,
-// or blocks SIGSEGV or SIGSYS, or a thread forks.
+// Blocks signals and takes the lock. False where nothing can be guarded: this thread has the lock,
+// or blocks SIGSEGV or SIGSYS, or the process forks.
 TC_SHIM_SHARED bool tc_shim_memory_lock(void);
 TC_SHIM_SHARED void tc_shim_memory_unlock(void);
 

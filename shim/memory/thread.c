@@ -24,7 +24,7 @@ bool tc_shim_dispatch_is_there(void) {
 bool tc_shim_dispatch_begin(void) {
   if (!is_on || !tc_shim_process.sees_calls)
     is_on = tc_shim_process.sees_calls = tc_shim_raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, (long)tc_shim_raw_begin,
-                        tc_shim_raw_end - tc_shim_raw_begin, (long)&selector, 0) == 0;
+                                                     tc_shim_raw_end - tc_shim_raw_begin, (long)&selector, 0) == 0;
   return is_on;
 }
 

@@ -562,10 +562,10 @@ static void case_exec(void) {
 }
 
 static const test_case cases[] = {
-    CASE(chain), CASE(layouts), CASE(ger),     CASE(scalars), CASE(cg),    CASE(twice), CASE(resident), CASE(unsure),
-    CASE(touch), CASE(free),    CASE(realloc), CASE(memory),  CASE(write), CASE(stdio), CASE(threads),  CASE(before),
-    CASE(after), CASE(stack),   CASE(dies),    CASE(handler), CASE(fork),  CASE(exit),  CASE(exec),
-    CASE(forks), CASE(atfork),
+    CASE(chain),   CASE(layouts), CASE(ger),   CASE(scalars), CASE(cg),     CASE(twice),   CASE(resident),
+    CASE(unsure),  CASE(touch),   CASE(free),  CASE(realloc), CASE(memory), CASE(write),   CASE(stdio),
+    CASE(threads), CASE(before),  CASE(after), CASE(stack),   CASE(dies),   CASE(handler), CASE(fork),
+    CASE(exit),    CASE(exec),    CASE(forks), CASE(atfork),
 };
 
 int main(int argc, char **argv) {

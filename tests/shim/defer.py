@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from common import HERE, Shim, need_reference
+from common import HERE, ROOT, Shim, need_reference
 from programs import COREUTILS, check_bare, expect, problems
 
 # What each case records at least, by name.
@@ -21,7 +21,7 @@ CASES = {
 # The same of memory.c.
 MEMORY = {
     "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
-    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1},
+    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1}, "waits": {"dscal_": 10}, "contexts": {"dscal_": 3},
 }
 # A module that needs another, which is loaded with it.
 MODULE = """
@@ -117,6 +117,24 @@ def check_memory(shim, program, module):
             expect(f"{case} at eager: {done.returncode} {done.stderr}", done.returncode == 0)
 
 
+def check_beside(shim, *flags):
+    """libtc's own borrows, assigns and errors in a program that the shim is in: nothing is deferred there, and a line says so."""
+    program = shim.compile("beside", HERE / "beside.c", "-I", ROOT / "include", shim.place / "libtc.so.0", f"-Wl,-rpath,{shim.place}", *flags)
+    for level in (None, "eager", "lazy"):
+        for when in ("early", "late"):
+            done = shim.run([program, when], level, TC_SHIM_MIN="0")
+            lines = 1 if level == "lazy" else 0
+            expect(f"beside {when} at {level}: {done}", done.returncode == 0 and done.stderr.count("\n") == lines and done.stderr.count("uses libtc itself") == lines)
+
+
+def check_leaks(shim, *flags):
+    """100,000 calls: no more memory at the end than after the first tenth."""
+    program = shim.compile("leaks", HERE / "leaks.c", *flags)
+    for level in ("eager", "lazy"):
+        done = shim.run([program], level, TC_SHIM_MIN="0")
+        expect(f"leaks at {level}: {done}", done.returncode == 0 and not done.stderr)
+
+
 def check_numpy(shim):
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode != 0:
@@ -171,6 +189,8 @@ def main():
     module = shim.compile("module.so", shim.place / "module.c", "-shared", "-fPIC", str(inner), f"-Wl,-rpath,{shim.place}")
     check_cases(shim, program)
     check_memory(shim, memory_program, module)
+    check_beside(shim, *flags)
+    check_leaks(shim, *flags)
     check_numpy(shim)
     check_programs(shim)
     check_bare(shim, [program, "chain"], ("eager", "lazy"), reference)
