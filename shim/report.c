@@ -4,7 +4,6 @@
 // Threads: the one that ends the process.
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "shim/defer.h"
+#include "shim/file.h"
 #include "shim/find.h"
 #include "shim/options.h"
 #include "shim/peak.h"
@@ -249,30 +249,12 @@ static void print_lines(FILE *f, const summary *s) {
   }
 }
 
-static bool is_raised(int number) {
-  sigset_t pending;
-  return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
-}
-
-// Behind what is there, in one write, so that processes do not mix their lines. A file above the
-// process's size limit is an error, and does not end the process.
+// Behind what is there, in one write, so that processes do not mix their lines.
 static void write_file(const char *path, const char *text, size_t bytes) {
-  sigset_t too_large, before;
-  sigemptyset(&too_large);
-  sigaddset(&too_large, SIGXFSZ);
-  pthread_sigmask(SIG_BLOCK, &too_large, &before);
-  bool was_raised = is_raised(SIGXFSZ);
   int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  size_t at = 0;
-  while (file >= 0 && at < bytes) {
-    ssize_t n = write(file, text + at, bytes - at);
-    if (n < 0 && errno != EINTR) break;
-    at += n > 0 ? (size_t)n : 0;
-  }
-  if (file < 0 || at < bytes) tc_shim_say("the profile cannot be written to %s: %s", path, strerror(errno));
+  if (file < 0 || !tc_shim_write(file, text, bytes))
+    tc_shim_say("the profile cannot be written to %s: %s", path, strerror(errno));
   if (file >= 0) close(file);
-  if (!was_raised && is_raised(SIGXFSZ)) (void)sigtimedwait(&too_large, NULL, &(struct timespec){0});
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 __attribute__((destructor)) static void report(void) {

@@ -135,6 +135,21 @@ def check_leaks(shim, *flags):
         expect(f"leaks at {level}: {done}", done.returncode == 0 and not done.stderr)
 
 
+def check_least(shim, *flags):
+    """From which size libtc makes a product is measured once for a library, kept, and read."""
+    program, kept = shim.compile("products", HERE / "leaks.c", *flags), shim.place / "least"
+    done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
+    files = list(kept.glob("shim-gemm-*"))
+    expect(f"least: {done} {files}", done.returncode == 0 and not done.stderr and len(files) == 1 and files[0].read_text() in ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n"))
+    for size, least, most in (8, 90000, 100000), (48, 20000, 80000):
+        for file in files:
+            file.write_text(f"{size}\n")
+        done, calls, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
+        expect(f"least by {size}: {direct} of {calls}", done.returncode == 0 and least < direct["dgemm_"] < most)
+    done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR="/proc/nowhere")
+    expect(f"least without a place: {done} {direct}", done.returncode == 0 and not done.stderr and direct["dgemm_"] > 20000)
+
+
 def check_numpy(shim):
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode != 0:
@@ -191,6 +206,7 @@ def main():
     check_memory(shim, memory_program, module)
     check_beside(shim, *flags)
     check_leaks(shim, *flags)
+    check_least(shim, *flags)
     check_numpy(shim)
     check_programs(shim)
     check_bare(shim, [program, "chain"], ("eager", "lazy"), reference)
