@@ -4,6 +4,7 @@
 defer.py SHIM MEMORY LIBTC LLVM TC_RUN SIM_CUDA SIM_NVRTC   77: no reference BLAS
 """
 import os
+import shutil
 import subprocess
 import sys
 
@@ -167,6 +168,22 @@ def check_numpy(shim):
     expect(f"numpy: {done.stderr}", done.returncode == 0)
 
 
+def check_scripts(shim):
+    """R and Octave print the same digits with the shim and without. R's vectors begin behind a header, so that none is a whole block."""
+    for command, script in (["Rscript"], "plain.R"), (["octave-cli", "--no-gui", "--norc"], "plain.m"):
+        if not shutil.which(command[0]):
+            print(f"{command[0]} is not installed: it was not tested")
+            continue
+        command = [*command, HERE / "soak" / script]
+        want = shim.run(command, None, library=need_reference())
+        expect(f"{script}: {want}", want.returncode == 0 and want.stdout.count("\n") > 10)
+        for level in ("eager", "lazy"):
+            done, calls, direct, lines = shim.profiled(command, level, library=need_reference(), TC_SHIM_MIN="")
+            deferred = sum(line.get("deferred", 0) for line in lines)
+            expect(f"{script} at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and done.stdout == want.stdout and done.stderr == want.stderr)
+            expect(f"{script} at {level}: {deferred} deferred, {direct} of {calls}", direct["dgemm_"] > 5 and (level == "eager" or script == "plain.R" or deferred >= 5))
+
+
 def check_programs(shim):
     for name in ("one", "two"):
         (shim.place / name).write_text("a 1\nb 2\nc 3\n")
@@ -208,6 +225,7 @@ def main():
     check_leaks(shim, *flags)
     check_least(shim, *flags)
     check_numpy(shim)
+    check_scripts(shim)
     check_programs(shim)
     check_bare(shim, [program, "chain"], ("eager", "lazy"), reference)
     check_options(shim, program, os.path.abspath(tc_run))
