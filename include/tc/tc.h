@@ -172,6 +172,8 @@ TC_API void tc_clear_error(void);
 // warnings to stderr, pins no thread and starts no thread that compiles or watches. It keeps no
 // files unless TC_CACHE_DIR says where. TC_EMBED=1 does the same. Errors are returned as ever; a
 // sink of tc_set_log still gets all lines.
+// After tc_embed the shared library stays loaded, and frees nothing in exit(): other threads may
+// still call it meanwhile.
 // TC_ERR_STATE after another call has read the environment: call it first. Thread-safe.
 TC_API tc_status tc_embed(void);
 // Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do

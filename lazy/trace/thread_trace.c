@@ -111,7 +111,7 @@ static void thread_end(void *arg) {
 // At exit, or when the library is unloaded: frees what no thread uses.
 static void at_exit_of_process(void) __attribute__((destructor));
 static void at_exit_of_process(void) {
-  if (tc_inside) return;
+  if (!tc_frees_at_exit()) return;
   if (tc_trace_mine) thread_end(tc_trace_mine);
   if (self.has_key) pthread_key_delete(self.key);
   pthread_mutex_lock(&self.lock);
