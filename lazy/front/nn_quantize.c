@@ -1,6 +1,6 @@
 // Turns the linear layers of a model into layers of bytes. See tc/nn.h and docs/int8.md.
-// Invariants: a layer is turned whole: weight goes, weight_int8 and weight_scale come, or nothing changes.
-// Threads: thread-compatible, as the list.
+// Invariants: a layer is turned whole: weight goes, weight_int8 and weight_scale come, or nothing
+// changes. Threads: thread-compatible, as the list.
 #define TC_NO_SITES
 #include <fnmatch.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-// Quantization: numbers as bytes by a scale and a zero point, and linear layers that multiply bytes.
-// All are compositions of elementwise ops, a fold and a product, whose steps are fused into one
-// kernel where one can hold them. Rounding is PyTorch's: to even, of x times the rounded reciprocal
-// of the scale (aten/src/ATen/native/quantized/affine_quantizer_base.cpp).
+// Quantization: numbers as bytes by a scale and a zero point, and linear layers that multiply
+// bytes. All are compositions of elementwise ops, a fold and a product, whose steps are fused into
+// one kernel where one can hold them. Rounding is PyTorch's: to even, of x times the rounded
+// reciprocal of the scale (aten/src/ATen/native/quantized/affine_quantizer_base.cpp).
 // docs/int8.md has the formulas and what happens to infinities and NaN.
 // Invariants: no product of bytes saturates; sums of a linear layer fit i32.
 // Threads: thread-compatible, each thread records its own trace.
@@ -170,8 +170,8 @@ static bool check_operands(tc_trace *t, tc_node x, tc_node w) {
   return true;
 }
 
-// Rows as u8 with zero point MIDDLE, and the scale of each. A row's greatest magnitude becomes 127, so nothing is
-// to be clamped.
+// Rows as u8 with zero point MIDDLE, and the scale of each. A row's greatest magnitude becomes 127,
+// so nothing is to be clamped.
 static tc_node quantized_rows(tc_trace *t, tc_node x, tc_node *scale) {
   if (x == TC_NODE_ERR) return x;
   uint32_t last = UINT32_C(1) << (tc_node_dims(t, x)->rank - 1);

@@ -15,8 +15,8 @@ static tc_type type_of_sums(tc_type type) {
   return tc_type_is_byte(type) ? TC_I32 : type;
 }
 
-// a [.., m, k] @ b [k, n], of one type or of bytes, with sums of `type`. It is one product of all rows, and so
-// is b's gradient.
+// a [.., m, k] @ b [k, n], of one type or of bytes, with sums of `type`. It is one product of all
+// rows, and so is b's gradient.
 static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, tc_type type, bool vec_b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};

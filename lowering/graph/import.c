@@ -40,8 +40,8 @@ static bool decode_records(tc_graph *g) {
   return true;
 }
 
-// Marks as parameters what products read as i8 weights: no leaf of integers requires a gradient. What is kept of
-// a leaf that changes after all is made anew (lowering/program/constant_cache.h).
+// Marks as parameters what products read as i8 weights: no leaf of integers requires a gradient.
+// What is kept of a leaf that changes after all is made anew (lowering/program/constant_cache.h).
 static void mark_byte_weights(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     const tc_gnode *x = &g->node[n];

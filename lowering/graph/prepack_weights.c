@@ -90,8 +90,8 @@ typedef struct way {
   uint64_t there, back;
 } way;
 
-// [k, n] viewed as [k, panels, lanes], in memory [panels, k, lanes]. Words of bf16 are viewed as [k / 2,
-// 2, panels, lanes], in memory [panels, k / 2, lanes, 2]; of bytes with 4 in place of 2.
+// [k, n] viewed as [k, panels, lanes], in memory [panels, k, lanes]. Words of bf16 are viewed as
+// [k / 2, 2, panels, lanes], in memory [panels, k / 2, lanes, 2]. Those of bytes have 4 for 2.
 static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_tiling_panel(n, type_of_sums(b->type));
   int64_t in_word = tc_type_is_byte(b->type) ? 4 : 2;

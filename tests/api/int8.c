@@ -1,4 +1,5 @@
-// Numbers as bytes: tc_quantize, tc_dequantize and linear layers of bytes, against what PyTorch 2.15 computes.
+// Numbers as bytes: tc_quantize, tc_dequantize and linear layers of bytes, against what PyTorch
+// 2.15 computes.
 #include <math.h>
 #include <stdlib.h>
 #include <tc/nn.h>
@@ -13,8 +14,9 @@ enum { ROWS = 3, COLUMNS = 8, N = ROWS * COLUMNS };
 static const float given[N] = {-1.5f, -0.5f, 0.5f,   1.5f,   2.5f,   127.4f,  127.5f, -128.5f,
                                0.1f,  -0.1f, 3.3f,   -7.7f,  200.0f, -200.0f, 0.25f,  0.35f,
                                0.05f, 0.15f, -0.15f, 1e-30f, 12.7f,  -12.85f, 1e9f,   -1e9f};
-// q_: the bytes; d_: these made numbers again. _one: scale 1; _tenth: scale 0.1, zero point 3 as i8 and 100 as u8;
-// _seven: scale 0.7, zero point -5; _channels: scales 0.05, 0.3, 1.7 and zero points 1, -2, 10 of the rows
+// q_: the bytes; d_: these made numbers again. _one: scale 1; _tenth: scale 0.1, zero point 3 as i8
+// and 100 as u8; _seven: scale 0.7, zero point -5; _channels: scales 0.05, 0.3, 1.7 and zero points
+// 1, -2, 10 of the rows
 static const int q_i8_one[] = {-2,  0,    0, 2, 2, 127, 127, -128, 0,  0,   3,   -8,
                                127, -128, 0, 0, 0, 0,   0,   0,    13, -13, 127, -128};
 static const float d_i8_one[] = {-2.0f, 0.0f, 0.0f, 2.0f,  2.0f,   127.0f,  127.0f, -128.0f,

@@ -205,7 +205,8 @@ Test(products, bytes_are_exact_sums_where_interpreted) {
   each_of_bytes();
 }
 
-// 255 times 255 would not fit 16 bits, in which some processors add such products; 33030 of them pass 2^31.
+// 255 times 255 would not fit 16 bits, in which some processors add such products; 33030 of them
+// pass 2^31.
 Test(products, sums_of_bytes_wrap) {
   enum { K = 33100, M = 3, N = 40 };
   static uint8_t a[M * K], b[K * N];

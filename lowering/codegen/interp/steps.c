@@ -125,8 +125,8 @@ static inline uint32_t bits_of(float v) {
 #define DOT_OF(x, y, sum) \
   bits_of(DOT_STEP((uint32_t)(x) << 16, (uint32_t)(y) << 16, \
                    DOT_STEP((uint32_t)(x) & 0xffff0000, (uint32_t)(y) & 0xffff0000, settled((uint32_t)(sum)))))
-// DOT4, of signed bytes where bits 0 (of x) and 1 (of y) of `is_signed` say so. A flip of the sign bit and a
-// subtraction extend a signed byte.
+// DOT4, of signed bytes where bits 0 (of x) and 1 (of y) of `is_signed` say so. A flip of the sign
+// bit and a subtraction extend a signed byte.
 static inline uint32_t dot4_of(int64_t is_signed, uint32_t x, uint32_t y, uint32_t sum) {
   const uint32_t a = is_signed & 1 ? 0x80 : 0, b = is_signed & 2 ? 0x80 : 0;
   for (int shift = 0; shift < 32; shift += 8) sum += (((x >> shift & 0xff) ^ a) - a) * (((y >> shift & 0xff) ^ b) - b);

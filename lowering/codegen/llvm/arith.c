@@ -195,9 +195,9 @@ static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMVa
   return tc_llvm_joined(b, part, lanes / width, width);
 }
 
-// Applies an x86 instruction of 4, 8 or 16 lanes of i32, part by part of at most `most` lanes. name: the
-// intrinsic for each of these widths. arg: the operands, all of `lanes` lanes of i32. LLVM's version decides
-// the type that an operand is passed as.
+// Applies an x86 instruction of 4, 8 or 16 lanes of i32, part by part of at most `most` lanes.
+// name: the intrinsic for each of these widths. arg: the operands, all of `lanes` lanes of i32.
+// LLVM's version decides the type that an operand is passed as.
 static LLVMValueRef by_parts(tc_llvm_build *b, unsigned lanes, unsigned most, const char *const name[3],
                              LLVMValueRef *arg, unsigned n_arg) {
   const unsigned width = lanes < most ? lanes : most;
@@ -233,8 +233,8 @@ static LLVMValueRef byte_of(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, bo
   return is_signed ? LLVMBuildAShr(b->b, x, shift, "") : LLVMBuildLShr(b->b, x, shift, "");
 }
 
-// DOT4 without an instruction for bytes. Products of 16 bits, added in pairs, cannot overflow; those of bytes,
-// as PMADDUBSW adds them, saturate.
+// DOT4 without an instruction for bytes. Products of 16 bits, added in pairs, cannot overflow;
+// those of bytes, as PMADDUBSW adds them, saturate.
 static LLVMValueRef dot4_in_steps(tc_llvm_build *b, unsigned lanes, int64_t is_signed, LLVMValueRef x, LLVMValueRef y,
                                   LLVMValueRef sum) {
   static const char *const pairs[3] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
@@ -252,8 +252,9 @@ static LLVMValueRef dot4_in_steps(tc_llvm_build *b, unsigned lanes, int64_t is_s
   return sum;
 }
 
-// The sum of products of four bytes (DOT4). VPDPBUSD takes unsigned bytes by signed ones. Two signed operands:
-// 128 is added to one, and 128 times the other taken away, which LLVM computes once for all sums that share it.
+// The sum of products of four bytes (DOT4). VPDPBUSD takes unsigned bytes by signed ones. Two
+// signed operands: 128 is added to one, and 128 times the other taken away, which LLVM computes
+// once for all sums that share it.
 static LLVMValueRef dot4(tc_llvm_build *b, unsigned lanes, int64_t is_signed, LLVMValueRef x, LLVMValueRef y,
                          LLVMValueRef sum) {
   static const char *const name[3] = {"llvm.x86.avx512.vpdpbusd.128", "llvm.x86.avx512.vpdpbusd.256",
