@@ -131,7 +131,7 @@ if bench == "bert_infer":
             from onnxruntime.quantization import quantize_dynamic
 
             onnx.save(model, path)
-            quantize_dynamic(path, path + ".int8", per_channel=True)
+            quantize_dynamic(path, path + ".int8", per_channel=True, extra_options={"DefaultTensorType": TensorProto.FLOAT})
             model = onnx.load(path + ".int8")
 else:
     name, x = "x", cases.floats((n, 3, side, side), 1)

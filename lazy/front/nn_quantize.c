@@ -24,6 +24,7 @@ static bool path_of(const char *name, const char *pattern, char out[TC_NN_PATH_B
 // Adds the buffers of one layer.
 static tc_status add_bytes(tc_nn_params *p, const char *path, tc_tensor weight, int out_axis, tc_site site) {
   static const tc_quantize_options rows = {.axis = 0};
+  tc_scope scope = tc_scope_begin_at(site);  // of each layer, whose copy in f32 is large
   tc_tensor none = {0, 0}, w = tc_cast_at(tc_detach_at(weight, site), TC_F32, site);
   if (out_axis == 1) w = tc_transpose_at(w, 0, 1, site);
   tc_tensor greatest = tc_max_at(tc_abs_at(w, site), TC_AXES(1), false, site);
@@ -33,7 +34,9 @@ static tc_status add_bytes(tc_nn_params *p, const char *path, tc_tensor weight, 
   tc_tensor made[] = {tc_quantize_at(w, scale, none, TC_I8, rows, site), scale};
   tc_status st = tc_eval_at(2, made, site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "weight_int8", made[0], site);
-  return st == TC_OK ? tc_nn_add_buffer_leaf(op, p, path, "weight_scale", made[1], site) : st;
+  if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "weight_scale", made[1], site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 // Adds the buffers of all layers that match, and marks their weights.

@@ -20,8 +20,8 @@
 // of two neighbours along k, packed or read where they lie. That instruction flushes denormals, so
 // TC_STRICT does without it. Why it is not always worth it: docs/measurements.md.
 //
-// Bytes, whose sums are i32, are multiplied in fours where k is a multiple of four. A step is then a
-// word of four neighbours along k (DOT4). Such sums are exact, whatever the step.
+// Bytes, whose sums are i32, are multiplied in fours where k is a multiple of four. A step is then
+// a word of four neighbours along k (DOT4). Such sums are exact, whatever the step.
 //
 // Invariants: an element is one chain over k from zero, or several where k is long (summation.h).
 // Of a pair, the second product is added before the first. Its bits do not depend on the tiling. Of
