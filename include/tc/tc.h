@@ -928,6 +928,11 @@ typedef struct tc_interpolate_options {
   tc_interpolation mode;  // TC_NEAREST if left out
   bool align_corners;  // true: the first and last elements stay where they are
 } tc_interpolate_options;
+// Of tc_quantize and tc_dequantize.
+typedef struct tc_quantize_options {
+  int axis;  // along which the channels of a scale of rank 1, or groups, lie
+  int64_t group;  // elements along axis that share a scale; 0: there are no groups
+} tc_quantize_options;
 // Of tc_scaled_dot_product_attention.
 typedef struct tc_attention_options {
   // true: query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to

@@ -131,6 +131,35 @@ void tc_nn_cut(tc_nn_params *p, int n) {
   }
 }
 
+tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_site site) {
+  tc_names names = {0};
+  int *to = calloc((size_t)p->names.n + 1, sizeof *to), n = 0, n_params = 0;
+  bool fits = to != NULL;
+  for (int i = 0; i < p->names.n && fits; i++) fits = dropped[p->place[i]] || tc_names_add(&names, p->names.name[i]);
+  if (!fits) {
+    tc_names_fini(&names);
+    free(to);
+    return tc_fail(TC_ERR_MEMORY, op, site, "no memory for names");
+  }
+  for (int at = 0; at < p->names.n; at++) {
+    to[at] = n;
+    if (dropped[at])
+      tc_release_at(p->tensor[at], site);
+    else
+      n_params += at < p->n_params, p->tensor[n++] = p->tensor[at];
+  }
+  n = 0;
+  for (int i = 0; i < p->names.n; i++) {
+    int at = p->place[i];
+    if (dropped[at]) continue;
+    p->place[n] = to[at], p->name[to[at]] = names.name[n], n++;
+  }
+  free(to);
+  tc_names_fini(&p->names);
+  p->names = names, p->n_params = n_params;
+  return TC_OK;
+}
+
 static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
