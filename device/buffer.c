@@ -576,7 +576,7 @@ void tc_buffer_leave_gpus(void) {
 // The caller's allocator may be gone by then.
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
-  if (tc_inside) return;
+  if (!tc_frees_at_exit()) return;
   tc_own_memory_leave();
   reclaim_kept();
   pthread_mutex_lock(&self.lock);

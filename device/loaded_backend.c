@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "device/object_file.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -153,6 +154,7 @@ static tc_status add_backend(const tc_backend *t, const char *path, const char *
 static tc_status open_file(const char *path, const char *op, tc_site site, tc_device *out_row) {
   for (int i = 0; i < atomic_load(&self.n); i++)
     if (strcmp(self.list[i]->path, path) == 0) return *out_row = (tc_device)(TC_N_DEVICES + i), TC_OK;
+  TC_TRY(tc_object_file_check(path, op, site));
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!object) return tc_fail(TC_ERR_IO, op, site, "%s", dlerror());
   const tc_backend *(*query)(uint32_t) = NULL;

@@ -577,7 +577,7 @@ int64_t tc_team_grain(double work, double all, int64_t extent) {
 // At exit and at dlclose no thread and no destructor may be left that runs our code. A job that
 // still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
-  if (in_job || tc_inside) return;
+  if (in_job || !tc_frees_at_exit()) return;
   if (team_try_take()) {
     workers_stop();
     team_give();

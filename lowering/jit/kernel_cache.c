@@ -19,7 +19,6 @@
 #include "runtime/options.h"
 #include "runtime/passes.h"
 #include "runtime/profile_file.h"
-#include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 
@@ -463,5 +462,5 @@ void tc_kernel_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  if (!tc_inside) tc_kernel_cache_clear();
+  if (tc_frees_at_exit()) tc_kernel_cache_clear();
 }
