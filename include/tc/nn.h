@@ -165,9 +165,11 @@ typedef struct tc_nn_rnn_options {
   bool batch_first;  // true: x is [b, t, in], the result [b, t, ...]; false: [t, b, ...]
   bool relu;  // of tc_nn_rnn, true: relu instead of tanh (nonlinearity="relu")
   double dropout;  // probability, of each layer's result but the last's, in training mode
-  // [b] of an integer type: steps of each sequence, from 1 to t; {0, 0}: all have t. Behind them
+  // [b] of an integer type: steps of each sequence, from 0 to t; {0, 0}: all have t. Behind them
   // results are 0, and the final state is that of the last step, as with pack_padded_sequence.
-  // Other lengths need no new plan
+  // Other lengths need no new plan. One out of range is TC_ERR_INDEX if it is known when this is
+  // called: stored in the host's memory, or of tc_full. Else it is taken as 0 or t, whichever is
+  // nearer
   tc_tensor lengths;
 } tc_nn_rnn_options;
 // A state of all layers and directions, in PyTorch's order.
