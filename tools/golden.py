@@ -1186,7 +1186,7 @@ def quantization():
             case("tc_quantize", [ty, *options], [x, scale, z], q.int_repr(), ulps(0))
             case("tc_dequantize", [*options], [q.int_repr(), scale, z], back, ulps(0))
 
-    x = torch.cat([randn([5, 16], "f32", 40.0).flatten(), tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, 0.0, 0.05, 0.15, -0.15, 0.35, 1e-30, 127.5, -128.5, 12.7], "f32")]).reshape(6, 16)
+    x = torch.cat([randn([5, 16], "f32", 40.0).flatten(), tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1e6, -1e6, 0.0, 0.05, 0.15, -0.15, 0.35, 1e-30, 127.5, -128.5, 12.7], "f32")]).reshape(6, 16)
     for ty, zero in (("i8", 0), ("i8", -7), ("u8", 0), ("u8", 128)):
         for scale in (1.0, 0.1, 0.37):
             q = torch.quantize_per_tensor(x, scale, zero, kinds[ty])
