@@ -45,6 +45,7 @@
 #include "runtime/float_mode.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 #include "runtime/status.h"
 #include "runtime/reentry.h"
 #include "runtime/scratch.h"
@@ -432,7 +433,9 @@ static void stage_run(const tc_job *job, int stage, int n_threads, tc_worker *ca
     n_own += tasks_run(caller, claim);
   }
   team.n_helped += n_tasks - n_own;
+  uint64_t from = tc_profile_wait_begin();
   stage_wait(n_own);
+  tc_profile_wait_end(from);
 }
 
 static void stage_run_alone(const tc_job *job, int stage, tc_worker *caller) {
@@ -573,7 +576,7 @@ int64_t tc_team_grain(double work, double all, int64_t extent) {
 // At exit and at dlclose no thread and no destructor may be left that runs our code. A job that
 // still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
-  if (in_job || tc_inside) return;
+  if (in_job || !tc_frees_at_exit()) return;
   if (team_try_take()) {
     workers_stop();
     team_give();

@@ -535,7 +535,7 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
   TC_TRY(tc_gpu_in_flight_mark(g));
-  TC_TRY(tc_gpu_check(g, g->driver->entry->event_wait(timer[s->n]), "waiting for kernels that are timed"));
+  TC_TRY(tc_gpu_await(g, timer[s->n], "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;
     TC_TRY(tc_gpu_check(g, g->driver->entry->event_elapsed(&ms, timer[i], timer[i + 1]), "asking what a kernel took"));

@@ -7,6 +7,8 @@
 #include "lazy/front/names.h"
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
+#include "lazy/trace/capture_break.h"
+#include "lazy/trace/watched.h"
 
 struct tc_nn_params {
   tc_names names;     // in the order they were added
@@ -14,20 +16,22 @@ struct tc_nn_params {
   tc_tensor *tensor;  // parameters, then buffers
   const char **name;  // theirs
   int n_params;
-  bool training;
+  tc_watched *training;
 };
 
 tc_nn_params *tc_nn_params_create_at(tc_site site) {
   tc_nn_params *p = calloc(1, sizeof *p);
-  if (p == NULL) return tc_fail(TC_ERR_MEMORY, "nn_params_create", site, "no memory"), NULL;
-  p->training = true;
-  return p;
+  if (p) p->training = tc_watched_create("the training mode of a model", true);
+  if (p && p->training) return p;
+  free(p);
+  return tc_fail(TC_ERR_MEMORY, "nn_params_create", site, "no memory"), NULL;
 }
 
 void tc_nn_params_destroy(tc_nn_params *p) {
   if (p == NULL) return;
   for (int i = 0; i < p->names.n; i++) tc_release_at(p->tensor[i], 0);
   tc_names_fini(&p->names);
+  tc_watched_release(p->training);
   free(p->place);
   free(p->tensor);
   free(p->name);
@@ -51,11 +55,13 @@ const char *const *tc_nn_names(const tc_nn_params *p) {
 }
 
 void tc_nn_set_training(tc_nn_params *p, bool on) {
-  if (p) p->training = on;
+  if (p == NULL) return;
+  if (tc_capture_read(p->training) != on) tc_capture_break_mine("a training mode that it sets", "nn_set_training", 0);
+  tc_watched_set(p->training, on);
 }
 
 bool tc_nn_training(const tc_nn_params *p) {
-  return p && p->training;
+  return p && tc_capture_read(p->training);
 }
 
 const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) {
@@ -124,6 +130,35 @@ void tc_nn_cut(tc_nn_params *p, int n) {
     p->n_params -= at < p->n_params;
     tc_names_cut(&p->names, last);
   }
+}
+
+tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_site site) {
+  tc_names names = {0};
+  int *to = calloc((size_t)p->names.n + 1, sizeof *to), n = 0, n_params = 0;
+  bool fits = to != NULL;
+  for (int i = 0; i < p->names.n && fits; i++) fits = dropped[p->place[i]] || tc_names_add(&names, p->names.name[i]);
+  if (!fits) {
+    tc_names_fini(&names);
+    free(to);
+    return tc_fail(TC_ERR_MEMORY, op, site, "no memory for names");
+  }
+  for (int at = 0; at < p->names.n; at++) {
+    to[at] = n;
+    if (dropped[at])
+      tc_release_at(p->tensor[at], site);
+    else
+      n_params += at < p->n_params, p->tensor[n++] = p->tensor[at];
+  }
+  n = 0;
+  for (int i = 0; i < p->names.n; i++) {
+    int at = p->place[i];
+    if (dropped[at]) continue;
+    p->place[n] = to[at], p->name[to[at]] = names.name[n], n++;
+  }
+  free(to);
+  tc_names_fini(&p->names);
+  p->names = names, p->n_params = n_params;
+  return TC_OK;
 }
 
 static tc_tensor get_tensor(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {

@@ -87,7 +87,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
     if (absent)
       return tc_rec_fail(t, s->err, "the operand's value was lost with %s: %s", tc_device_name((tc_device)s->device),
                          absent);
-    return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
+    return tc_rec_fail(t, s->err, "the operand's value %s", tc_slot_lost(s));
   }
   if (TC_UNLIKELY(t->outline != NULL)) return tc_outline_slot(t, s, h);
   bool strided = s->buf && s->buf->strided;

@@ -180,7 +180,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   bool recorded = tc_sync_is_recorded();
   if (TC_UNLIKELY(recorded)) tc_profile_sequence = tc_profile_next_sequence(), began = tc_ticks();
-  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began};
+  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began, .waited_first = tc_profile_waited};
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
   bool peek = t->dropped;
@@ -190,6 +190,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   tc_plan *p = w.plan;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
+  times.waited = tc_profile_waited;
   if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit ? NULL : p, &rec);
   if (TC_UNLIKELY(recorded) && p && w.n_word) {
     tc_sync_record_plan(t, p, &rec);

@@ -62,6 +62,12 @@ typedef struct tc_step {
   uint32_t n_arg, *arg;  // where its numbers lie among the args; owned. UINT32_MAX: one is left out
 } tc_step;
 
+// A number of an object's that the body went by.
+typedef struct tc_watch_note {
+  struct tc_watched *of;  // retained
+  uint64_t value;
+} tc_watch_note;
+
 // Counts of a trace, at which it can be cut.
 typedef struct tc_trace_mark {
   uint32_t n_word, n_node, n_arg, n_leaf, n_past, n_user;
@@ -81,6 +87,8 @@ typedef struct tc_capture {
   uint32_t n_graded, cap_graded;
   tc_step *step;  // in their order
   uint32_t n_step, cap_step;
+  tc_watch_note *watch;
+  uint32_t n_watch, cap_watch;
   bool keeps_steps;  // true: a fragment has taken over what they own
   bool has_landmark;  // true: the program repeats at the body's end
   // Why the body has no graph, and where that is known. NULL: it may have one
@@ -98,6 +106,7 @@ static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const t
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
+void tc_capture_watch(tc_trace *t, struct tc_watched *w, uint64_t value);
 // Forgets what was seen at nodes from `first` on, which leave the trace.
 void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.

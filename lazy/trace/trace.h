@@ -49,7 +49,8 @@ typedef struct tc_slot {
   tc_run *run;  // retained; has its recipe or history. NULL: neither
   tc_buffer *buf;  // retained; the stored value, dense. NULL: not stored
   uint32_t shape;  // interned
-  uint8_t dtype, device, flags, unused;
+  uint8_t dtype, device, flags;
+  bool of_body;  // true: err is set since a body of control flow made it, which keeps no values
   tc_tensor grad;  // an owned reference. {0, 0}: no gradient
   uint32_t next;  // in the free list
   tc_status err;  // why the value was lost. TC_OK: it was not
@@ -211,6 +212,11 @@ static inline tc_slot *tc_slot_of(uint32_t slot) {
   tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
   return &chunk->slot[slot % TC_CHUNK_SLOTS];
 }
+// What became of the value of a slot with an err, after "the value ".
+static inline const char *tc_slot_lost(const tc_slot *s) {
+  return s->of_body ? "is one of a body of control flow, which keeps none: make it a result of the body"
+                    : "was lost by a run that failed";
+}
 // pre: the slot's trace is locked. Whether its value is still to be computed or assigned: its
 // node in the pending trace is more than what its memory holds.
 static inline bool tc_slot_is_pending(const tc_trace *t, const tc_slot *s) {
@@ -243,6 +249,10 @@ tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot);
 static inline uint64_t tc_handle_word(tc_tensor h) {
   return (uint64_t)h.gen << 32 | h.slot;
 }
+// pre: t is locked, and s is a slot of t's that is alive. It stands for no node from here on.
+void tc_slot_leave_node(tc_trace *t, tc_slot *s, tc_tensor h);
+// The same, but its value is node n, which no other slot stands for, from here on.
+void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n);
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);

@@ -91,6 +91,10 @@ tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size
   return row->compile(kir, name, out, bytes, NULL);
 }
 
+uint64_t tc_compiler_emit_ns(void) {
+  return self.row->emit_ns ? self.row->emit_ns() : 0;
+}
+
 tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes,
                            tc_codegen_code *out) {
   init();

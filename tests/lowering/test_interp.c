@@ -321,6 +321,33 @@ Test(interp, dot_is_of_two_pairs) {
     }
 }
 
+// Against the definition, of every pair of signs, with sums that wrap and the extreme bytes.
+Test(interp, dot4_is_of_four_bytes_and_wraps) {
+  uint32_t state = 7;
+  for (int l = 0; l < 4; l++)
+    for (int round = 0; round < 200; round++) {
+      int32_t a[N], b[N], c[N], r[N];
+      for (int i = 0; i < N; i++) {
+        uint32_t word[3];
+        for (int k = 0; k < 3; k++) state = state * 1664525u + 1013904223u, word[k] = state ^ state >> 13;
+        if (round % 3 == 1) word[0] = 0x80808080, word[1] = i % 2 ? 0x7F7F7F7F : 0x80808080;
+        if (round % 3 == 2) word[0] |= 0xF0F0F0F0, word[1] &= 0x8F8F8F8F, word[2] = i % 2 ? 0x7FFFFFFF : 0x80000000;
+        memcpy(&a[i], &word[0], 4), memcpy(&b[i], &word[1], 4), memcpy(&c[i], &word[2], 4);
+      }
+      run_op(TC_IR_DOT4, round % 4, 3, (tc_type[]){TC_I32, TC_I32, TC_I32}, TC_I32, lanes_tried[l],
+             (void *[]){a, b, c, r});
+      for (int i = 0; i < N; i++) {
+        int64_t want = c[i];
+        for (int k = 0; k < 4; k++) {
+          uint8_t x = (uint8_t)((uint32_t)a[i] >> 8 * k), y = (uint8_t)((uint32_t)b[i] >> 8 * k);
+          want += (round & 1 ? (int8_t)x : x) * (round & 2 ? (int8_t)y : y);
+        }
+        cr_assert_eq(r[i], (int32_t)want, "%x . %x + %d gives %d, not %d", (unsigned)a[i], (unsigned)b[i], c[i], r[i],
+                     (int32_t)want);
+      }
+    }
+}
+
 // By the low bits of any index, whether vectors are whole or not.
 Test(interp, lookup_takes_an_entry_by_low_bits) {
   for (int l = 0; l < 4; l++)

@@ -149,6 +149,11 @@ Test(kir, types_and_lanes) {
         "is i32, not f32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_I32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "not allowed");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP2(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1)), "missing");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 3, OUT + 1, OUT + 1, OUT + 1)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 3, OUT + 1, OUT + 1, VAR)), "is f32, not i32");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 4, OUT + 1, OUT + 1, OUT + 1)),
+        "4 are no signs");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_F32, 8, 0, OUT + 1, OUT + 1, VAR)), "not allowed");
   BREAK((n.inst[BEGIN] = (tc_kir_inst){TC_IR_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}),
         "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_IR_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
