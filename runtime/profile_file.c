@@ -343,6 +343,11 @@ static int open_owned(const char *path, bool keep) {
   return file;
 }
 
+// Why a file could not be opened, in words. error 0: it was, but takes nothing.
+static const char *why_not(int error) {
+  return error == EINVAL ? "it is no regular file" : error ? strerror(error) : "it is full";
+}
+
 static void make_absolute(const char *path, char *out) {
   char here[PATH_MAX];
   if (path[0] == '/' || !getcwd(here, sizeof here) || strlen(here) + strlen(path) + 2 > PATH_MAX)
@@ -427,7 +432,7 @@ bool tc_profile_wake(const tc_profile_machine *machine) {
   bool on = due ? open_locked(now == TC_PROFILE_FORKED, now == TC_PROFILE_UNREAD, &error) : now == TC_PROFILE_ON;
   if (!on) atomic_store_explicit(&tc_profile_now, TC_PROFILE_OFF, memory_order_relaxed);
   if (error)
-    tc_log_line(TC_LOG_WARN, "TC_PROFILE: %s cannot be written: %s; there is no profile", self.path, strerror(error));
+    tc_log_line(TC_LOG_WARN, "TC_PROFILE: %s cannot be written: %s; there is no profile", self.path, why_not(error));
   pthread_mutex_unlock(&self.lock);
   return on;
 }
@@ -445,7 +450,7 @@ tc_status tc_profile_start_with(const char *file, const tc_profile_machine *mach
   }
   pthread_mutex_unlock(&self.lock);
   if (busy) return TC_FAIL(TC_ERR_STATE, "a profile is being written to %s already", self.path);
-  if (!done) return TC_FAIL(TC_ERR_IO, "%s cannot be written: %s", self.path, error ? strerror(error) : "it is full");
+  if (!done) return TC_FAIL(TC_ERR_IO, "%s cannot be written: %s", self.path, why_not(error));
   return TC_OK;
 }
 

@@ -560,9 +560,8 @@ int tc_num_threads(void) {
 #define TASK_NS 8000.0  // work one task should have
 // The most tasks a thread takes of all steps of a stage. A streaming kernel begins each task
 // without prefetched operands, on new pages.
-// Measured: relu(a * b + c) of 16 M, thousands of tasks: 3 % slower; gelu 3 to 5 %. Zen 4: Adam of
-// 100 tensors of 512 KiB, 16 tasks each: 1.05 times as slow as 1; AdamW 1.5 times with fast memory.
-// softmax of 4096x1024, 64 tasks: 2 % slower than 24.
+// Measured: Zen 4, softmax of 4096x1024: 64 tasks 2 % slower than 24; other cases:
+// docs/measurements.md, "Tasks of a thread".
 #define MOST_TASKS 32
 
 // Few tasks are rounded up to a multiple of the threads: three on two threads take as long as four.

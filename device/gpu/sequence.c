@@ -55,7 +55,7 @@ struct tc_gpu_sequence {
   tc_gpu_launch *launch;
   uint64_t **first;  // a kernel's parameter for each launch: where its words begin
   tc_gpu_request *request;  // one for each library's call, in order
-  graph graph[GRAPHS];  // one is used if there are no calls, whose guard is empty
+  graph graph[GRAPHS];  // without calls the first alone is used; its guard is empty
   tc_gpu_graph_copies copies;  // the operands that the next one copies
   graph copying;  // used only with calls
   const char *fixed;  // why there is no such graph, static; NULL: there may be

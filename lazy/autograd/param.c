@@ -45,7 +45,7 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
     tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
     bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_slot_is_pending(t, s)
-                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+                                        : s->run && (s->run->flag[s->run_node] & TC_NODE_TAPE);
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {
@@ -74,7 +74,7 @@ bool tc_requires_grad(tc_tensor h) {
   tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
   if (!s) return false;
   bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
-  uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->home] : 0;
+  uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->run_node] : 0;
   bool freed = !pending && (s->flags & TC_SLOT_FREED);
   tc_slot_unlock(owner);
   return wants || freed || (history & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
@@ -148,10 +148,10 @@ tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad) {
   if (had) {
     tc_slot_leave_node(t, had, s->grad);
     tc_slot_set_value(had, grad->buf, grad->run, false);
-    had->home = grad->home;
+    had->run_node = grad->run_node;
     return TC_OK;
   }
-  tc_tensor h = tc_trace_handle_stored(t, &v, grad->run, grad->home, false);
+  tc_tensor h = tc_trace_handle_stored(t, &v, grad->run, grad->run_node, false);
   if (t->op_status != TC_OK) return t->op_status;
   tc_rec_clear_grad(t, param);
   own_grad(s, h);

@@ -121,7 +121,7 @@ static bool find_escape(const maker *m) {
   for (tc_node n = c->first_node; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || (m->mark[n] & IS_OPERAND)) continue;
     tc_tensor h = {t->slot_of[n], tc_slot_of(t->slot_of[n])->gen};
-    bool known = !(h.gen & 1);  // released, and owes an assign
+    bool known = !(h.gen & 1);  // released, with a deferred assign
     for (int i = 0; i < m->n_result && !known; i++) known = is_same(m->result[i].handle, h);
     for (int i = 0; i < m->n_arg && !known; i++) known = is_same(m->stand_in[i], h);
     for (uint32_t i = 0; i < c->n_graded && !known; i++) {

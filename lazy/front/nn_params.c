@@ -101,7 +101,8 @@ static void insert(tc_nn_params *p, tc_tensor t, bool is_buffer) {
   p->place[last] = at, p->tensor[at] = t, p->name[at] = p->names.name[last];
 }
 
-static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tensor init, bool is_buffer, tc_site site) {
+static tc_tensor add_tensor(const char *op, tc_nn_params *p, const char *name, tc_tensor init, bool is_buffer,
+                            tc_site site) {
   if (p == NULL || name == NULL || name[0] == 0)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p == NULL ? "there is no list" : "a parameter without a name"));
   tc_status st = tc_operand_check(op, init, site);
@@ -160,7 +161,7 @@ tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_si
   return TC_OK;
 }
 
-static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
+static tc_tensor get_tensor(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);
@@ -176,12 +177,12 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
 
 tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
   TC_CALLED_AS("nn_add");
-  return add("nn_add", p, name, init, false, site);
+  return add_tensor("nn_add", p, name, init, false, site);
 }
 
 tc_tensor tc_nn_add_buffer_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
   TC_CALLED_AS("nn_add_buffer");
-  return add("nn_add_buffer", p, name, init, true, site);
+  return add_tensor("nn_add_buffer", p, name, init, true, site);
 }
 
 bool tc_nn_has(const tc_nn_params *p, const char *name) {
@@ -190,11 +191,12 @@ bool tc_nn_has(const tc_nn_params *p, const char *name) {
 
 tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site) {
   TC_CALLED_AS("nn_get");
-  return get("nn_get", p, name, false, site);
+  return get_tensor("nn_get", p, name, false, site);
 }
 
 // path.leaf into out.
-static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *path, const char *leaf, tc_site site) {
+static tc_status join_path(const char *op, char out[TC_NN_PATH_BYTES], const char *path, const char *leaf,
+                           tc_site site) {
   int n = path ? snprintf(out, TC_NN_PATH_BYTES, "%s.%s", path, leaf) : -1;
   if (n >= 0 && n < TC_NN_PATH_BYTES) return TC_OK;
   return tc_fail(TC_ERR_ARG, op, site, path ? "the path '%.60s..' is longer than %d bytes" : "path is NULL", path,
@@ -204,8 +206,8 @@ static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *pa
 static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init,
                           bool is_buffer, tc_site site) {
   char name[TC_NN_PATH_BYTES];
-  TC_TRY(join(op, name, path, leaf, site));
-  tc_tensor t = add(op, p, name, init, is_buffer, site);
+  TC_TRY(join_path(op, name, path, leaf, site));
+  tc_tensor t = add_tensor(op, p, name, init, is_buffer, site);
   return t.slot >= TC_POISON ? tc_poison_told(t) : TC_OK;
 }
 
@@ -222,8 +224,8 @@ tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *pat
 tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional,
                          tc_site site) {
   char name[TC_NN_PATH_BYTES];
-  tc_status st = join(op, name, path, leaf, site);
-  return st == TC_OK ? get(op, p, name, optional, site) : tc_poison(st);
+  tc_status st = join_path(op, name, path, leaf, site);
+  return st == TC_OK ? get_tensor(op, p, name, optional, site) : tc_poison(st);
 }
 
 tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {

@@ -79,7 +79,7 @@ static uint32_t enter(tc_outline *c, const tc_outlined *x) {
 }
 
 tc_node tc_outline_slot(tc_trace *t, tc_slot *s, tc_tensor h) {
-  bool history = (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
+  bool history = (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->run_node] & TC_NODE_TAPE));
   if (!s->buf && !s->run) return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   if (enter(t->outline,
             &(tc_outlined){.node = TC_NODE_ERR, .handle = h, .shape = s->shape, .type = (tc_type)s->dtype}) ==

@@ -121,7 +121,7 @@ static void defer_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st
   uint32_t n = 0;
   while (n < t->n_node && tc_rec_op(tc_rec_of(t, n)) != TC_OP_ASSIGN) n++;
   if (n == t->n_node || (is_asked[cause] && t == tc_trace_mine)) return;
-  tc_trace_owe(t, st, site, silent ? 0 : tc_error_clears());
+  tc_trace_defer_error(t, st, site, silent ? 0 : tc_error_clears());
 }
 
 // Hands the results over, or restores what the run did not make, for st. Returns the sync's status.
@@ -261,10 +261,10 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
                    why[cause] ? why[cause] : "would run",
                    t->record_only ? "thread only records (tc_record_only_begin)" : "region is one graph (fullgraph)");
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
-  bool owes = t->n_user > 0;
+  bool has_users = t->n_user > 0;
   tc_error_mark before = tc_error_now();
   tc_status st = tc_trace_sync(t, cause, site, 0, NULL);
-  if (st == TC_OK || owes || !tc_device_absent(d)) return st;
+  if (st == TC_OK || has_users || !tc_device_absent(d)) return st;
   (void)tc_error_tell(before);
   return TC_OK;
 }

@@ -151,7 +151,7 @@ static void restore_assigned(tc_trace *t, const tc_capture *c, const tc_assigned
   tc_slot *s = tc_slot_of(a->handle.slot);
   if (s->gen != a->handle.gen) return;
   tc_slot_set_value(s, a->was.buf, a->was.run, a->was.flags & TC_SLOT_FREED);
-  s->home = a->was.home, s->err = a->was.err, s->node = a->was.node;
+  s->run_node = a->was.run_node, s->err = a->was.err, s->node = a->was.node;
   s->epoch = a->was.epoch == t->epoch && a->was.node >= c->was.n_node ? 0 : a->was.epoch;
   s->flags = (uint8_t)((s->flags & ~TC_SLOT_HAS_DEFERRED) | (a->was.flags & TC_SLOT_HAS_DEFERRED));
   if (s->epoch != t->epoch || !(a->node_flag & TC_NODE_LIVE)) return;

@@ -111,7 +111,7 @@ void tc_capture_watch(tc_trace *t, struct tc_watched *w, uint64_t value);
 void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
-// The same for what may pass: another trial may go well.
+// Breaks this capture for a cause that may pass: another trial may succeed.
 void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
 // A step of which the trace has the numbers at its args. Takes over note and args, and retains the
 // owner. note or arg NULL: there was no memory. pre: t has a capture.
@@ -122,7 +122,7 @@ void tc_step_fini(tc_step *s);
 // Takes the records from the mark on, which no slot stands for, out of the trace.
 void tc_trace_cut(tc_trace *t, const tc_trace_mark *mark);
 tc_trace_mark tc_trace_mark_now(const tc_trace *t);
-// The same by the open op, if its trace has a capture at all.
+// As tc_capture_break, by the open op. Does nothing if its trace has no capture.
 static inline void tc_capture_break_op(tc_trace *t, const char *why) {
   if (TC_UNLIKELY(t->capture != NULL)) tc_capture_break(t, why, t->op, t->op_site);
 }

@@ -95,11 +95,11 @@ tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot) {
   return t->pool[t->n_pool++] = (tc_tensor){slot, s->gen};
 }
 
-tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t run_node, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;
   tc_slot *s = tc_slot_of(h.slot);
-  s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
+  s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->run_node = run_node;
   tc_slot_set_value(s, v->buf, run, false);
   return h;
 }

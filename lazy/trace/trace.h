@@ -7,7 +7,7 @@
 //
 //   handle {slot, gen} --> tc_slot --> node of the pending trace
 //                                    | tc_buffer (stored)
-//                                    | tc_run + home (a recipe or history)
+//                                    | tc_run + run_node (a recipe or history)
 //
 // Invariants: a node has at most one slot, and a slot at most one node. A slot's node counts only
 // while its epoch is the trace's. What a slot refers to is retained.
@@ -28,9 +28,9 @@
 #define TC_N_CHUNKS 16384
 
 // GRAD: the slot is a parameter's (requires_grad). KEEP: it survives the end of its scope.
-// OWES: an assign has yet to reach the caller's memory. FREED: a backward freed the history of its
-// stored value, which has no run. RECIPE: it has no stored value, but a run that can make it again.
-// REBORROWED: scopes may have more than one reference to it.
+// HAS_DEFERRED: an assign has yet to reach the caller's memory. FREED: a backward freed the history
+// of its stored value, which has no run. RECIPE: it has no stored value, but a run that can make it
+// again. REBORROWED: scopes may have more than one reference to it.
 enum {
   TC_SLOT_GRAD = 1,
   TC_SLOT_KEEP = 2,
@@ -41,11 +41,11 @@ enum {
 };
 
 typedef struct tc_slot {
-  uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
+  uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but HAS_DEFERRED
   uint64_t epoch;  // of the trace: node counts in this one alone
   // Number in the pending trace, and in the run. The node of a strided buffer's value is shared: it
   // is not in slot_of
-  uint32_t node, home;
+  uint32_t node, run_node;
   tc_run *run;  // retained; has its recipe or history. NULL: neither
   tc_buffer *buf;  // retained; the stored value, dense. NULL: not stored
   uint32_t shape;  // interned
@@ -163,7 +163,7 @@ struct tc_trace {
   struct tc_plan *latest[TC_LATEST_PLANS];  // plans of the latest syncs, retained. NULL: none
   uint32_t next_latest;  // the one that is replaced next
   struct tc_user {  // writable memory of the caller, which an assign reaches at the sync
-    uint32_t slot;  // whose value it is; it OWES until then
+    uint32_t slot;  // whose value it is; it HAS_DEFERRED until then
     uint32_t leaf_node;  // the leaf that reads what it holds before
     tc_buffer *buf;  // retained
     tc_buffer *spare;  // during a sync: memory for old content that somebody holds. NULL: nobody does
@@ -256,7 +256,7 @@ void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n);
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);
-// The slot OWES no more; frees it if it was released meanwhile.
+// Clears the slot's HAS_DEFERRED; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
 // pre: t is locked. The slot's assign never reaches the caller's memory.
 void tc_slot_drop_assign(tc_trace *t, uint32_t slot);
@@ -286,6 +286,7 @@ typedef struct tc_stored {
   bool is_param;  // true: it requires_grad
   tc_trace *locked;  // stays locked until tc_value_end. NULL: none is
 } tc_stored;
-// A new handle of a stored value, whose buffer it retains. run, home: its history; run NULL: none.
+// A new handle of a stored value, whose buffer it retains. run, run_node: its history; run NULL:
+// none.
 // Poison when out of memory.
-tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t run_node, bool pooled);

@@ -28,7 +28,7 @@ static struct {
 static pthread_rwlock_t compiling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 TC_FORK_WAITS(&compiling, 2)
 
-static void find(void) {
+static void find_compiler(void) {
   char facts[TC_HOST_FACTS_BYTES];
   const char *build = tc_cpu_target_build();
   self.row = tc_codegen_named(tc_options_get()->compiler);
@@ -40,7 +40,7 @@ static void find(void) {
 }
 
 static void init(void) {
-  pthread_once(&self.found, find);
+  pthread_once(&self.found, find_compiler);
 }
 
 // A row without compile is the interpreter (codegen.h).

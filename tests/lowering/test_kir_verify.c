@@ -375,3 +375,19 @@ Test(kir, a_vector_is_spread_over_its_lanes_times_a_power_of_two_and_nothing_els
   cr_expect_not(spreads(8, 1));
   cr_expect_not(spreads(8, 24));
 }
+
+// Which traits an op has follows from what else its row says, but for a few that are named here.
+Test(kir, an_op_is_pure_or_a_leaf_unless_it_does_more_than_give_a_value) {
+  for (int op = 0; op < TC_N_KIR_OPS; op++) {
+    const tc_kir_op_row *row = &tc_kir_ops[op];
+    const unsigned does = TC_KIR_LOADS | TC_KIR_STORES | TC_KIR_OPENS | TC_KIR_CLOSES | TC_KIR_GPU;
+    // a variable's value changes
+    bool gives = row->result >= TC_KIR_RESULT_VALUE && !(row->traits & does) && op != TC_IR_VAR;
+    cr_expect_eq((row->traits & TC_KIR_PURE) != 0, gives && row->operands > 0, "%s: PURE", row->name);
+    cr_expect_eq((row->traits & TC_KIR_LEAF) != 0, gives && row->operands == 0, "%s: LEAF", row->name);
+    // what is of vectors, a table, the bits of a value or a function is not one instruction of a scalar
+    bool is_more = row->result == TC_KIR_RESULT_SCALAR || op == TC_IR_BITCAST || op == TC_IR_LOOKUP ||
+                   op == TC_IR_CALL || op == TC_IR_UNPACK || op == TC_IR_INTERLEAVE;
+    cr_expect_eq((row->traits & TC_KIR_HOIST) != 0, (row->traits & TC_KIR_PURE) && !is_more, "%s: HOIST", row->name);
+  }
+}

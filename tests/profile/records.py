@@ -237,6 +237,7 @@ def test_faults():
     for name in ("/nowhere/profile", str(HERE), "/dev/full", "/dev/null"):
         done = run([PROGRAM, "steps", "3"], name=name)
         expect(f"{name}: {done}", done.returncode == 0 and "done" in done.stdout and done.stderr.count("tc[warn]") == 1 and name in done.stderr)
+        expect(f"{name} is told for what it is: {done.stderr}", ("no regular file" in done.stderr) == name.startswith("/dev/"))
     mount = HERE / "small"
     mount.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1536k", "tmpfs", mount], capture_output=True, check=False).returncode == 0
