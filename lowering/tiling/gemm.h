@@ -34,7 +34,11 @@ typedef struct tc_tiling_params {
   // panels
   bool by_panel;
   int64_t a_tiles;  // tiles of a that are packed or widened at a time
+  // true: by tile registers, with both operands packed; lanes and rows are multiples of TC_TMM_SIDE
+  bool tmm;
 } tc_tiling_params;
+
+#define TC_TMM_SIDE 16  // rows and words of a whole tile register
 
 typedef struct tc_extent3 {
   int64_t batch, m, n, k;
@@ -54,6 +58,7 @@ typedef struct tc_matmul_facts {
   tc_extent3 of;
   tc_type acc;
   tc_operand left, right;
+  bool tmm;  // true: multiplied by tile registers (tc_tiling_tmm)
 } tc_matmul_facts;
 
 // Units of work of each batch: columns x blocks of them, and the share of each.
@@ -94,6 +99,8 @@ int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 // Whether bf16 operands are multiplied in pairs along k: a step of k is a word of two elements.
 // Depends on types and shape only, not on how the operands are made.
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
+// Whether such pairs are multiplied by tile registers.
+bool tc_tiling_tmm(const tc_extent3 *of, tc_type left, tc_type right);
 // Whether a matmul of few rows reads panels of such pairs, the halves of a word one after the
 // other.
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right);
@@ -109,7 +116,7 @@ tc_units tc_tiling_units(const tc_tiling_params *b);
 // Chooses a tiling for any number of rows; f->of.m is ignored. tiles, tall and unit_tiles are those
 // of the rows that a unit takes at a time.
 // any_columns: n_panels alone follows from f->of.n.
-// False: there is none.
+// False: there is none, as by tile registers.
 bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns);
 // Tilings worth trying beside this one. Each changes one field; the model chooses the fields that
 // depend on it. Returns their number, at most TC_MOST_NEIGHBOURS; some may be equal.
