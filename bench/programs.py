@@ -7,7 +7,7 @@ In: bench/programs/, the programs whose interpreters or libraries are installed 
 BLAS libraries. build/tc-run and build/libtc-shim.so. Out: a row for each program and BLAS library, as bench/README.md describes; the value is the
 program's own seconds with `tc-run --shim=eager`, the peer the same program without. A row of bench/floors.def that is missed makes the exit status 1.
 
-Always: both ways alternate, and figures are medians. Each program prints `seconds S check C`; if the two ways' checks differ by more than rounding, the
+Invariants: both ways alternate, and figures are medians. Each program prints `seconds S check C`; if the two ways' checks differ by more than rounding, the
 row fails. hpcc prints the residual's verdict instead.
 """
 import argparse

@@ -38,8 +38,16 @@ typedef enum tc_device_kind {
 // Returns the device's name: the back end's ("tc:cuda"), and ":n" for one that is not the first.
 const char *tc_device_name(tc_device d);
 // Names the devices of a row behind the table: TC_MOST_ORDINALS static texts.
-void tc_device_set_names(tc_device row, const char *const *names);
-tc_device_kind tc_device_kind_of(tc_device d);
+void tc_device_set_names(tc_device row, const char *const *texts);
+static inline tc_device_kind tc_device_kind_of(tc_device d) {
+  switch (tc_device_row(d)) {
+#define TC_BACKEND(NAME, name, kind) \
+  case TC_DEVICE_##NAME: return TC_DEVICE_##kind;
+#include "device/backends.def"
+#undef TC_BACKEND
+    default: return TC_DEVICE_LOADED;
+  }
+}
 // Returns whether kernels are generated for the device.
 static inline bool tc_device_generates(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_KERNELS || tc_device_kind_of(d) == TC_DEVICE_GPU;

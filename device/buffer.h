@@ -1,15 +1,13 @@
 // Tensor memory: reference-counted buffers from size-class pools.
 //
-// Always: a buffer's content never changes while more than one reference holds it.
-// Always: runs on the CPU finish before the sync that started them returns, so references alone say
-// when memory is quiet. The object and its memory are pooled together: in steady state nothing is
-// allocated.
-// Always: a stamp names a content. No two contents of the process share one, and a buffer gets
-// another stamp whenever it is written again. Values derived from a content
-// (lowering/program/constant_cache.h) are kept under its stamp.
-// Always: a buffer in a GPU's memory belongs to that device. A device does what it is asked for in
-// order, so memory without references is reused at once. ptr is the device's address, which only
-// kernels and tc_buffer_read, _write and _copy follow.
+// Invariants: a buffer's content never changes while more than one reference holds it. Runs on the
+// CPU finish before the sync that started them returns, so references alone say when memory is
+// quiet. The object and its memory are pooled together: in steady state nothing is allocated. A
+// stamp names a content. No two contents of the process share one, and a buffer gets another stamp
+// whenever it is written again. Values derived from a content (lowering/program/constant_cache.h)
+// are kept under its stamp. A buffer in a GPU's memory belongs to that device. A device does what
+// it is asked for in order, so memory without references is reused at once. ptr is the device's
+// address, which only kernels and tc_buffer_read, _write and _copy follow.
 // Threads: thread-safe; reference counts are atomic, pools are under one lock.
 #pragma once
 

@@ -1,12 +1,12 @@
 // A GPU as the layers above see it: memory, code and sequences of launches, the same for CUDA and
 // HIP.
 //
-// Always: all that writes a device's memory happens in the order in which it was asked for, in one
-// stream of tc's own. Freed memory may be taken and written again at once, and only reading waits.
-// Copies from and to the host run beside that stream and keep its order all the same.
-// Always: the caller's current device and context are unchanged when a function returns.
-// Always: TC_ERR_DEVICE with one sentence means that a device is absent, too old or refuses. After
-// a sticky fault every function of the device fails so; other devices and the CPU go on.
+// Invariants: all that writes a device's memory happens in the order in which it was asked for, in
+// one stream of tc's own. Freed memory may be taken and written again at once, and only reading
+// waits. Copies from and to the host run beside that stream and keep its order all the same. The
+// caller's current device and context are unchanged when a function returns. TC_ERR_DEVICE with one
+// sentence means that a device is absent, too old or refuses. After a sticky fault every function
+// of the device fails so; other devices and the CPU go on.
 // Threads: thread-safe; each device is under one lock of its own.
 #pragma once
 

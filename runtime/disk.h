@@ -1,10 +1,9 @@
 // Compiled code kept on disk for later processes, in files <directory>/<name>/<hash of the key>.bin
 // below the directory of runtime/files.h. A file holds a head, then the key, then the data.
 // In: a key, all that the data depends on. Out: the data kept under it.
-// Always: the key is compared before the data is used. A damaged file, one of another key, and one
-// of another user count as absent. A file that cannot be written is a line in the log.
-// Always: if the files of a name exceed TC_CACHE_BYTES together, the least recently used ones are
-// removed.
+// Invariants: the key is compared before the data is used. A damaged file, one of another key, and
+// one of another user count as absent. A file that cannot be written is a line in the log. If the
+// files of a name exceed TC_CACHE_BYTES together, the least recently used ones are removed.
 // Threads: thread-safe, without locks. Processes may share the directory, because files are
 // replaced whole.
 #pragma once

@@ -1,6 +1,6 @@
 // Files kept for later processes below TC_CACHE_DIR. A file is read whole and replaced whole by
 // renaming, so a reader sees the old one or the new one.
-// Always: a file that cannot be read or written does no harm; the caller goes on without it.
+// Invariants: a file that cannot be read or written does no harm; the caller goes on without it.
 // Threads: thread-safe.
 #pragma once
 

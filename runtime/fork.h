@@ -4,9 +4,8 @@
 // TC_FORK_SAFE(lock, rank) registers a static lock when the library is loaded. TC_FORK_WAITS does
 // so with a lock that threads hold for reading in code that a fork must not cut; it is taken for
 // writing.
-// Always: locks are taken by rising rank, so a lock held while another is taken has the smaller
-// rank.
-// Always: a fork in a signal handler that interrupted the library takes no locks. Such a child must
+// Invariants: locks are taken by rising rank, so a lock held while another is taken has the smaller
+// rank. A fork in a signal handler that interrupted the library takes no locks. Such a child must
 // exec or exit.
 // Threads: registration happens before there are any.
 #pragma once

@@ -1,5 +1,5 @@
 // 128-bit content hashes, which name keys in memory and on disk.
-// Always: a hit is confirmed by comparing bytes.
+// Invariants: a hit is confirmed by comparing bytes.
 // Threads: thread-safe, pure.
 // Source: XXH3-128, whose values are stable across versions and machines.
 #pragma once

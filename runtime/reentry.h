@@ -1,10 +1,9 @@
 // Keeps a thread from entering the library while it is inside. Calls come from a signal handler
 // that interrupted one, a release callback or a log sink. Locks are not recursive and a trace may
 // be half written, so such a call fails instead of deadlocking.
-// Always: every public function that takes a lock begins with tc_enter and ends with tc_leave. The
-// library itself calls none of them in between.
-// Always: if exit() is called inside, destructors take no lock and return; the system frees the
-// memory.
+// Invariants: every public function that takes a lock begins with tc_enter and ends with tc_leave.
+// The library itself calls none of them in between. If exit() is called inside, destructors take no
+// lock and return; the system frees the memory.
 // Threads: per thread; safe in signal handlers.
 #pragma once
 

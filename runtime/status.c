@@ -4,7 +4,7 @@
 // A thread's latest error is kept whole. The latest errors of all threads are in a ring. A poisoned
 // handle names its error there, and a call that is given the handle reports it. Within a call the
 // first error of a status stays, because errors that follow from it know less.
-// Always: text is complete when the error is recorded. It points into no module of the caller,
+// Invariants: text is complete when the error is recorded. It points into no module of the caller,
 // which may be unloaded before it is read.
 // Threads: all but the ring, which has a lock, belongs to one thread. The text is allocated with a
 // thread's first error: a binding may open the library late, when thread-local memory is scarce.

@@ -4,11 +4,10 @@
 // wakes the workers once; between stages there is a barrier (spin, then futex). A brief job is
 // shared with workers that are awake, and wakes them only if such jobs follow each other closely.
 // Workers spin about 50 us after a job, then park on a futex.
-// Always: a late worker never blocks the caller. Tasks are claimed from an atomic counter, so the
-// caller runs what others do not.
-// Always: of two concurrent callers the second runs its job alone on its own thread. After fork the
-// child starts a new team at its first job. Workers block signals. MXCSR has its default during a
-// job on every thread, and the caller's is restored.
+// Invariants: a late worker never blocks the caller. Tasks are claimed from an atomic counter, so
+// the caller runs what others do not. Of two concurrent callers the second runs its job alone on
+// its own thread. After fork the child starts a new team at its first job. Workers block signals.
+// MXCSR has its default during a job on every thread, and the caller's is restored.
 // Threads: thread-safe.
 #pragma once
 

@@ -11,7 +11,7 @@
 //   -1 ..    integer registers of arguments, from the first
 //   then     vector registers of arguments, 16 bytes each; the first at -8 on x86-64 and -10 on AArch64
 //   last     room for a tc_shim_call
-// Always: what a caller passes in a register or on the stack reaches the real routine; so does what that returns.
+// Invariants: what a caller passes in a register or on the stack reaches the real routine; so does what that returns.
 
 #define SLOT_GO 0
 #define SLOT_CALLEES 8

@@ -3,7 +3,7 @@ No compiler and no build is needed.
 
 In: the text of a .c, .h or .def file. Out: tokens, or definitions. Macros of the file itself are expanded, with rows
 of .def files that it includes.
-Always: both branches of an #if count. Not seen: calls through fields of structs, which are what lets a lower layer run
+Invariants: both branches of an #if count. Not seen: calls through fields of structs, which are what lets a lower layer run
 a higher one.
 """
 import pathlib

@@ -12,7 +12,7 @@ HASH is the low half of the hash of the bytes that a kernel is found by in the c
 adds. No identifier and no printed name is a part of it. A kernel of 0 instructions is source text for a GPU, of which every word counts.
 On standard error: each program with its kernels and seconds. If one fails or makes no kernel, there is no list, and the exit status is 1.
 
-Always: two runs on one machine give the same list, so `diff` compares two trees. Lists of different machines may differ, for kernels depend on caches.
+Invariants: two runs on one machine give the same list, so `diff` compares two trees. Lists of different machines may differ, for kernels depend on caches.
 How: TC_LOG=kernel writes a line for each kernel that a process makes, which ends in `, key HASH: N instructions`. No files of kernels are read or written, nothing
 is timed to choose, and runs use two threads.
 """

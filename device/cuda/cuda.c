@@ -1,8 +1,8 @@
 // NVIDIA's driver, from libcuda.so.1. See device/gpu/driver.h.
 //
-// Always: the primary context is retained and shared with the caller's own code. A call makes it
-// current by push and pop, its flags are the caller's, and it is never reset.
-// Always: the driver's results get words here and nowhere else.
+// Invariants: the primary context is retained and shared with the caller's own code. A call makes
+// it current by push and pop, its flags are the caller's, and it is never reset. The driver's
+// results get words here and nowhere else.
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
 // waits. Whoever waits for the copy moves it from there to the caller's memory. A large source is
 // first copied on the device, at that memory's speed, and read from there beside the kernels that
 // follow. Those may write the tensor's memory meanwhile. Memory is kept for the next copy.
-// Always: at most TC_GPU_MOST_READ_BYTES are in use on either side; beyond that the oldest copy is
-// waited for.
+// Invariants: at most TC_GPU_MOST_READ_BYTES are in use on either side; beyond that the oldest copy
+// is waited for.
 // Threads: under the lock of reading. A thread whose copy was taken by another waiting thread finds
 // it whole.
 #include <string.h>

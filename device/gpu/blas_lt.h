@@ -5,7 +5,7 @@
 // library's matrices are column-major, so it is asked for the transposed product: the right operand
 // is its first one. Declarations are our own; functions are rows of blas_lt.def, and each backend
 // has the numbers.
-// Always: a library that is not told the alignment of memory (hipBLASLt) gets only operands at
+// Invariants: a library that is not told the alignment of memory (hipBLASLt) gets only operands at
 // multiples of 16 bytes. A library that cannot check an algorithm (hipBLASLt) accepts those that it
 // recommends for the product.
 // Threads: any thread may drop; the others run under the device's lock (device/gpu/driver.h).

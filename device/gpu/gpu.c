@@ -1,7 +1,7 @@
 // Opening devices, every device at once, and leaving them. See device/gpu.h.
 //
-// Always: devices are static, so that a handle outlives tc_gpu_shutdown and reports it instead of
-// dangling.
+// Invariants: devices are static, so that a handle outlives tc_gpu_shutdown and reports it instead
+// of dangling.
 #include "device/gpu.h"
 
 #include <string.h>

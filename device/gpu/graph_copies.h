@@ -5,8 +5,8 @@
 // has memory of the graph's own. A kernel copies it there, or copies a result from there. The
 // kernel reads the run's address from the plan's table, so nothing more is patched. A workspace
 // that moves has such memory and is not copied.
-// Always: an operand that moved once counts as moving from then on. Calls follow each other, so all
-// of a sequence share one memory, as large as the largest need.
+// Invariants: an operand that moved once counts as moving from then on. Calls follow each other, so
+// all of a sequence share one memory, as large as the largest need.
 // Threads: under the device's lock.
 #pragma once
 

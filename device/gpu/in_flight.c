@@ -3,7 +3,7 @@
 // An event, the run's mark, is recorded behind every run, in a ring of TC_GPU_AHEAD marks. Before a
 // run is launched, the mark whose place it takes is waited for. So a run without a mark is over. A
 // reader of a run's result waits for that run's mark alone, and not for what came after.
-// Always: at most TC_GPU_AHEAD runs are in flight.
+// Invariants: at most TC_GPU_AHEAD runs are in flight.
 // Threads: under the device's lock.
 #include "device/gpu/state.h"
 #include "runtime/arena.h"

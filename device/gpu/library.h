@@ -1,7 +1,7 @@
 // Libraries opened at run time, and tables of their functions. A row names a function by its exact
 // symbol.
 // Out: a filled table, or one sentence that says what is missing.
-// Always: a library stays open to the end of the process, because vendors' libraries cannot be
+// Invariants: a library stays open to the end of the process, because vendors' libraries cannot be
 // closed safely.
 // Threads: thread-compatible.
 #pragma once

@@ -1,6 +1,6 @@
 // Ranges in the timelines of vendors' profilers, by NVTX and ROCTX. Each sync point of a GPU is a
 // range. Inside it each launched kernel, or the graph that replays them, is one.
-// Always: a library is opened only if a profiler started the process, or TC_PROFILE asks.
+// Invariants: a library is opened only if a profiler started the process, or TC_PROFILE asks.
 // Threads: thread-safe; a thread's ranges kernel.
 #pragma once
 

@@ -1,8 +1,8 @@
 // A device's lock, its errors, and what is destroyed once runs under way are over. See state.h.
 //
-// Always: an error that the driver reports as sticky marks the device lost for the process. Its
-// context is the caller's, too, and is never reset.
-// Always: after fork the child touches nothing of a driver that its parent opened.
+// Invariants: an error that the driver reports as sticky marks the device lost for the process. Its
+// context is the caller's, too, and is never reset. After fork the child touches nothing of a
+// driver that its parent opened.
 #include "device/gpu/state.h"
 
 #include "runtime/arena.h"

@@ -6,7 +6,7 @@
 //       tiles of mr x nr                                     nr x kc: first-level cache
 //
 // Small products do without packing (kernels.h, direct).
-// Invariant: chunks of k follow from k alone, and c is written after each. So no bit depends on
+// Invariants: chunks of k follow from k alone, and c is written after each. So no bit depends on
 // threads, nor on the road that a product takes.
 // Threads: c is divided in parts of whole tiles, a task each; every worker packs for itself. While
 // other threads compute products too, each takes fewer.

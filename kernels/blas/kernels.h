@@ -3,7 +3,7 @@
 //
 // Matrices are column-major here: c has unit stride along m. a and b are given by two strides, one
 // of which is 1.
-// Invariant: an element of c is one chain over k from zero, then alpha * sum + beta * c. So every
+// Invariants: an element of c is one chain over k from zero, then alpha * sum + beta * c. So every
 // kernel of a set gives the same bits, whatever the tile that the element lies in.
 // Threads: thread-safe, pure. Owner: static tables.
 #pragma once

@@ -2,13 +2,12 @@
 // tensor. Take reads x there, put writes or adds to out. Each op only chooses the strides with
 // which its operands lie in the box.
 //
-// Always: spans ascend in row-major order. Of several writes to one place the last wins, and adds
-// happen in index order. Every add is rounded to the type, as in PyTorch. f16 and bf16 are summed
-// in double and rounded once, because their sums would stop growing early.
-// Always: an index in [-extent, extent) is valid; the first other one ends the kernel with
-// TC_ERR_INDEX.
-// Always: a put can be shared, and then each call makes a slice of the result. Along the indexed
-// axis it walks every index and keeps those that point into its slice.
+// Invariants: spans ascend in row-major order. Of several writes to one place the last wins, and
+// adds happen in index order. Every add is rounded to the type, as in PyTorch. f16 and bf16 are
+// summed in double and rounded once, because their sums would stop growing early. An index in
+// [-extent, extent) is valid; the first other one ends the kernel with TC_ERR_INDEX. A put can be
+// shared, and then each call makes a slice of the result. Along the indexed axis it walks every
+// index and keeps those that point into its slice.
 // Threads: thread-safe, pure.
 // Owner: nothing but its scratch.
 

@@ -2,11 +2,10 @@
 // every other backend, and the EXTERN kernels of the CPU. They know pointers, extents and strides,
 // never nodes.
 //
-// Always: f64 computes in double. Elementwise ops of f32, f16 and bf16 compute in double and round
-// once to the type; their sums accumulate in double and round once. Integers wrap. NaN and infinity
-// are as in PyTorch.
-// Always: an index out of range returns TC_ERR_INDEX and writes nothing of the result past that
-// point.
+// Invariants: f64 computes in double. Elementwise ops of f32, f16 and bf16 compute in double and
+// round once to the type; their sums accumulate in double and round once. Integers wrap. NaN and
+// infinity are as in PyTorch. An index out of range returns TC_ERR_INDEX and writes nothing of the
+// result past that point.
 // Threads: thread-safe, pure.
 // Owner: nothing.
 #pragma once

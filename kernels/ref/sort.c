@@ -7,7 +7,7 @@
 // one. Long lanes use radix sort by bytes, least significant first, passing over bytes that are all
 // equal. Short lanes are merged. The first k are found by counting bytes, most significant first.
 // Each step leaves fewer candidates, and only they are sorted.
-// Always: equal elements keep their order. A lane has at most 2^32 elements
+// Invariants: equal elements keep their order. A lane has at most 2^32 elements
 // (lazy/record/record_fold.c).
 // Threads: thread-safe, pure.
 // Owner: nothing but its scratch.

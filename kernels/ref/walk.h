@@ -4,9 +4,9 @@
 // Axes of extent 1 are dropped first, and neighbours that are contiguous in every operand are
 // merged. So a dense box is a single row, and kernels switch on types once a span, not once an
 // element.
-// Always: spans ascend in row-major order. After tc_walk_next returned true, operand k's elements
-// of the span are at offset[k] + i * step[k], 0 <= i < n. A box of rank 0 has one element; a box
-// with an extent of 0 has none.
+// Invariants: spans ascend in row-major order. After tc_walk_next returned true, operand k's
+// elements of the span are at offset[k] + i * step[k], 0 <= i < n. A box of rank 0 has one element;
+// a box with an extent of 0 has none.
 // Threads: a walk is one thread's.
 // Owner: nothing.
 #pragma once

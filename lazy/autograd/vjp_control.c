@@ -7,7 +7,7 @@
 // (record/outline.h), of a CONTROL of the same kind. So what is inside the forward's body is
 // computed again, and a gradient of a gradient is one more such step.
 //
-// Always: sums have the order of the walk through the records written out. A captured value's
+// Invariants: sums have the order of the walk through the records written out. A captured value's
 // adjoint is a carry that begins as what later records gave it, and the last step adds first. A
 // carry that is also a result of its step begins with that result's adjoint. -0 begins a sum that
 // nothing has: adding to it changes no bit.

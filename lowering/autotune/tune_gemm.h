@@ -4,9 +4,9 @@
 // one while that gains. They are compiled and run alternately.
 // The team runs them on operands of the plan's shapes, as a run would; slow candidates drop out.
 // In: the matmul's facts and its fusion. Out: a tiling.
-// Always: a choice is made before the plan's first run. It holds for the process and, through
-// tuning_cache.h, for later ones. No bits depend on it.
-// Without memory for operands the model's tiling is used.
+// Invariants: a choice is made before the plan's first run. It holds for the process and, through
+// tuning_cache.h, for later ones. No bits depend on it. Without memory for operands the model's
+// tiling is used.
 // Threads: thread-safe. Work of other threads during a measurement distorts it.
 #pragma once
 

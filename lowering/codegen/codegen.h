@@ -1,7 +1,7 @@
 // A code generator: kernel IR in, code that runs out. backends.def lists them all.
 // In: a kernel that verifies. Out: a function (tc_kernel_fn), or a GPU's code.
-// Always: every generator gives the bits that kir.h fixes, so that a kernel may change from one to
-// the other between runs.
+// Invariants: every generator gives the bits that kir.h fixes, so that a kernel may change from one
+// to the other between runs.
 // Threads: the functions of a row are thread-safe, but for open, which is called once, before
 // compile. Owner: each row owns what it opened.
 #pragma once

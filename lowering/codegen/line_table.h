@@ -1,7 +1,7 @@
 // Reads a DWARF line table: of which line of its source is each piece of a function's code?
 // In: the .debug_line section of an object of one function, versions 2 to 5. Out: rows by rising
 // offset.
-// Always: the section is not trusted; nothing outside it is read.
+// Invariants: the section is not trusted; nothing outside it is read.
 // Threads: thread-safe, pure.
 // Source: DWARF 5, section 6.2.
 #pragma once

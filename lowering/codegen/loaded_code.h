@@ -1,7 +1,7 @@
 // The generated code that this process has loaded, for the system's tools: gdb always knows it
 // (gdb_jit.h), perf where TC_PERF asks for it (perf_files.h).
 // In: a function in memory and the object that it came from. Out: nothing that the library reads.
-// Always: code is told before it runs first, and taken back before its memory is given up.
+// Invariants: code is told before it runs first, and taken back before its memory is given up.
 // Threads: thread-safe. Owner: the caller owns the struct, the code and the object.
 #pragma once
 

@@ -4,8 +4,8 @@
 // as the process lives: tc_perf_keeps_addresses.
 // jitdump: tc-perf-PID/jit-PID.dump (jitdump.h), and the kernel IR of each function as text beside
 // it. Each function has a time, so a later one may have an earlier one's address.
-// Always: a process writes files of its own; a forked child's begin with what it inherited. A file
-// that cannot be written is one warning, and nothing more is written.
+// Invariants: a process writes files of its own; a forked child's begin with what it inherited. A
+// file that cannot be written is one warning, and nothing more is written.
 // Threads: the caller's lock, but for the first three.
 #pragma once
 

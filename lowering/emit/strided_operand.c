@@ -135,7 +135,7 @@ bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o) {
   bool affine = tc_emit_follow(s, &n, idx, &e, &o->base);
   for (int i = 0; i < 4 && affine; i++) affine = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
   if (!affine) return tc_emit_store_first(s, s->g->node[node].in[k], "an operand is not affine");
-  o->buf = tc_emit_buffer(s, n);
+  o->buf = tc_emit_buffer(s, n), o->type = s->g->node[n].type;
   s->x->same &= ~(UINT64_C(1) << o->buf);
   return true;
 }

@@ -37,6 +37,7 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
 // only.
 typedef struct tc_operand4 {
   int buf;
+  tc_type type;
   int64_t stride[4];
   tc_index base;
 } tc_operand4;

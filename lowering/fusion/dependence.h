@@ -2,7 +2,7 @@
 // and those that read it. Its depth is greater than that of every fusion it reads. A query searches
 // only between two depths, from both ends, and gives up after a bound. Two fusions stay separate
 // when the answer is unknown.
-// Always: no fusion depends on itself.
+// Invariants: no fusion depends on itself.
 // Threads: a plan belongs to one thread. Owner: links live in the plan's arena.
 #pragma once
 

@@ -12,7 +12,7 @@
 //   %2 = conv f32[1,5,5,3] %0 %1   ->   %3 = pad %0, %4 = window, %5 = window, %7 = reshape [25,18]
 //                                        %10 = matmul f32[25,3] %7 %9 (the weight as [18,3])
 //
-// Always: which of these follows from shapes alone, and so the order of sums.
+// Invariants: which of these follows from shapes alone, and so the order of sums.
 // Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 
@@ -189,8 +189,8 @@ static uint32_t by_matmul(conv *c, uint32_t x, uint32_t w) {
 }
 
 static bool may_be_winograd(const conv *c) {
-  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed() &&
-              !tc_target_is_gpu(&c->g->target);
+  bool fits = c->n == 2 && c->groups == 1 && (c->like.type == TC_F32 || tc_type_is_half(c->like.type)) &&
+              tc_winograd_allowed() && !tc_target_is_gpu(&c->g->target);
   for (int i = 0; i < c->n && fits; i++) fits = c->w.dim[2 + i] == 3 && c->stride[i] == 1 && c->dilation[i] == 1;
   return fits;
 }
@@ -215,8 +215,10 @@ static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool transposed, in
           places = (m + 2) * (m + 2);
   uint64_t how[2] = {(uint64_t)m, transposed}, attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1],
                                                           (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
+  c->like.type = TC_F32;  // f16 and bf16 are widened as they are loaded
   uint32_t u = add(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
-  return reshape(c, add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr), c->y);
+  uint32_t y = add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr);
+  return reshape(c, cast(c, y, c->sums), c->y);
 }
 
 // transposed: w belongs to the convolution whose gradient this is, and is flipped.
@@ -361,10 +363,12 @@ static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
 
 static uint32_t by_tiles(conv *c, uint32_t x, uint32_t y, int m) {
   int64_t parts = tc_winograd_wgrad_parts(m, &c->x, &c->y);
+  tc_type type = c->like.type;
+  c->like.type = TC_F32;
   uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
   uint32_t w = add(c, TC_OP_WINOGRAD_WGRAD, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
                    (uint32_t[]){x, y}, 3, attr);
-  return reshape(c, parts > 1 ? sum(c, w, 0) : w, c->w);
+  return reshape(c, cast(c, parts > 1 ? sum(c, w, 0) : w, type), c->w);
 }
 
 static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {

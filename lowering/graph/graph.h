@@ -1,8 +1,8 @@
 // The tensor graph that a plan is lowered from.
 //
 // In: a plan. Out: nodes that the passes of lowering/pipeline.c rewrite, and their order.
-// Always: nodes of the plan's records keep their numbers; passes append theirs. `order` alone is
-// topological. What changes the order of a sum depends on shapes alone.
+// Invariants: nodes of the plan's records keep their numbers; passes append theirs. `order` alone
+// is topological. What changes the order of a sum depends on shapes alone.
 // Threads: thread-compatible. Owner: the arena has all of it but library calls (tc_graph_fini).
 #pragma once
 

@@ -3,8 +3,8 @@
 //   plan   ->  %0 = leaf f32[4] leaf 0            graph
 //              %1 = exp f32[4] %0 out 0
 //
-// Always: operands come before what reads them. ASSIGN's second operand, whose value it takes the
-// place of, is no operand here but `old`.
+// Invariants: operands come before what reads them. ASSIGN's second operand, whose value it takes
+// the place of, is no operand here but `old`.
 // Threads: thread-compatible. Owns nothing: all is the arena's.
 #include <string.h>
 

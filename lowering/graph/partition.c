@@ -7,9 +7,9 @@
 //
 // A view is where its operand is made. An output that is a view of a node on the device is stored
 // by that node.
-// In: operands come before what reads them. Always: the device was asked about each node that stays
-// there; add_row (program/steps.c) asks again, since later passes add nodes.
-// Source: graph partitioning of ONNX Runtime's execution providers. Threads: thread-compatible.
+// In: operands come before what reads them. Invariants: the device was asked about each node that
+// stays there; add_row (program/steps.c) asks again, since later passes add nodes. Source: graph
+// partitioning of ONNX Runtime's execution providers. Threads: thread-compatible.
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,8 @@
 //                                         %8 = sum f32[1,64,64] %7 axes 0 keepdim
 //                                         %2 = reshape f32[64,64] %8
 //
-// Always: where k is cut follows from the shape alone, so that every device adds in the same order.
+// Invariants: where k is cut follows from the shape alone, so that every device adds in the same
+// order.
 // Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 

@@ -7,9 +7,9 @@
 //   %4 = attention [1,1,2,4]    ->    %6 = attention [4,1,2,1,4], %5 = attention_lse [4,1,2,1,2]
 //                                     weights of parts, sums over parts, %4 = their quotient
 //
-// Always: the parts follow from the shape alone, so every device adds in the same order. The number
-// of keys in use stays an argument of the kernel.
-// Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023). Threads: thread-compatible.
+// Invariants: the parts follow from the shape alone, so every device adds in the same order. The
+// number of keys in use stays an argument of the kernel. Source: Flash-Decoding (Dao, Haziza,
+// Massa, Sizov 2023). Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
 //   (of f32[131072])                  %3 = reshape f32[1,8,16384,1] %2
 //                                     %4 = sum f32[1,8,1,1] %3 axes 2 keepdim, and a sum of the 8
 //
-// Always: where it is cut follows from shapes alone, so that eager and fused runs add in the same
-// order (lowering/tiling/summation.h). Threads: thread-compatible.
+// Invariants: where it is cut follows from shapes alone, so that eager and fused runs add in the
+// same order (lowering/tiling/summation.h). Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/graph/graph.h"

@@ -7,8 +7,8 @@
 //
 //   f32[8, 512] and then f32[9, 512]: CONST 8 becomes NUM n; the arguments are {8} and {9}
 //
-// Always: a shape-generic kernel with its values as arguments computes what the kernel it was made
-// from does. A wrong guess costs one compile.
+// Invariants: a shape-generic kernel with its values as arguments computes what the kernel it was
+// made from does. A wrong guess costs one compile.
 // Threads: thread-safe.
 #pragma once
 

@@ -5,7 +5,7 @@
 // size finds the same ones. An entry is evicted when an operand is freed or overwritten, at
 // tc_trim, or when memory is short. A run holds the entries it uses until its end. A run without
 // memory for all of them does without (run.c).
-// Always: content with stamp 0 is no key, so values that others may write are never cached.
+// Invariants: content with stamp 0 is no key, so values that others may write are never cached.
 // Threads: thread-safe. Owner: owns a reference to each buffer and kernel.
 #pragma once
 

@@ -6,8 +6,8 @@
 // then, or recomputed too. If it is recomputed later anyway, that step moves forward. Candidates
 // differ in how deep this recursion goes. The candidate that costs the least time per byte saved at
 // the peak is taken, until the budget holds.
-// Always: a candidate is taken only if the peak, or the number of items at it, falls, so the search
-// ends. MOST_VISITS bounds its work besides.
+// Invariants: a candidate is taken only if the peak, or the number of items at it, falls, so the
+// search ends. MOST_VISITS bounds its work besides.
 
 #include <stdlib.h>
 #include <string.h>

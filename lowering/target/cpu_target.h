@@ -2,7 +2,7 @@
 // interpreted.
 // In: the processor, TC_ISA, TC_COMPILER, and the plug-in's presence. Out: the same answer for the
 // whole process.
-// Invariant: the plug-in is opened only if its file has no build id.
+// Invariants: the plug-in is opened only if its file has no build id.
 // Threads: thread-safe. Owner: none.
 #pragma once
 

@@ -2,7 +2,7 @@
 // In BLIS terms: lanes = NR, rows = MR, chunk = KC, unit_panels * lanes = NC, unit_tiles * rows =
 // MC.
 // In: shape, types and layout of the operands (tc_matmul_facts). Out: tc_tiling_params.
-// Invariant: no bit of a result depends on the tiling; an element is the same chain over k in all
+// Invariants: no bit of a result depends on the tiling; an element is the same chain over k in all
 // of them.
 // Threads: thread-safe. Used by emit/matmul/matmul.c, and by tune_gemm.c, which measures
 // neighbouring tilings.

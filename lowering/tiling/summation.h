@@ -1,5 +1,5 @@
 // The order in which matmuls and reductions add their terms.
-// Invariant: it follows from the number of steps alone, and every kernel for an op keeps to it.
+// Invariants: it follows from the number of steps alone, and every kernel for an op keeps to it.
 //
 // A matmul of up to TC_CHAIN_WHOLE steps is one chain from zero, in k order. Longer ones are chains
 // of TC_CHAIN steps, each from zero. Their results are added one after another in groups of

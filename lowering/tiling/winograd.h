@@ -1,6 +1,6 @@
 // Winograd's algorithm for convolutions of 3 x 3 windows with stride 1: which shapes use it, and
 // their tiles, panels and parts.
-// In: shapes. Out: sizes. Invariant: all but tc_winograd_allowed depends on the shape alone.
+// In: shapes. Out: sizes. Invariants: all but tc_winograd_allowed depends on the shape alone.
 #pragma once
 
 #include "lazy/trace/dims.h"

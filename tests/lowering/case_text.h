@@ -1,6 +1,6 @@
 // What the tests of case files share: writing a file, and the lines in which two texts differ.
 // Included by one test program each, behind <criterion/criterion.h>.
-// Invariant: a text has at most CASE_LINES lines; what is behind is not compared line by line.
+// Invariants: a text has at most CASE_LINES lines; what is behind is not compared line by line.
 #pragma once
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
 // read.
 // In: that text; lines of a kernel with threads and maps included. Out: the kernel, whose n_num and
 // scratch the caller sets.
-// Always: instructions are numbered by their lines; "%4 = " must say the same number. Operands that
-// a line leaves out are missing.
+// Invariants: instructions are numbered by their lines; "%4 = " must say the same number. Operands
+// that a line leaves out are missing.
 #pragma once
 
 #include <inttypes.h>

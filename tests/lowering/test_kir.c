@@ -5,6 +5,8 @@
 // input, a line "---", and what is expected. The first header line is "KIND: what it shows"; others
 // are settings.
 //   verify     input: kernel IR as print.h prints it. Expected: "right", or why it is refused. Settings: nums N, scratch N.
+//   accepts    input: kernel IR. Each op is put behind it with each type, number of lanes, imm and
+//              choice of operands. Expected: how many the verifier accepts, their hash, the first.
 //   print      input: kernel IR. Expected: how it is printed, here again and after its key was written and read.
 //   math       input: a function of math.h and the type of its argument. Expected: the instructions. Settings: lookups.
 //   scalar_op  input: an elementwise op and the types of its operands. Expected: the instructions. Settings: lookups, strict.
@@ -18,6 +20,7 @@
 #include "lowering/kir/scalar_ops.h"
 #include "lowering/kir/serialize.h"
 #include "lowering/kir/verify.h"
+#include "runtime/hash.h"
 #include "runtime/options.h"
 #include "tests/lowering/kir_text.h"
 
@@ -57,6 +60,79 @@ static void run_verify(const test_case *c, FILE *out) {
   tc_kir n;
   char why[256];
   if (parse_kir(c, &n, out)) fprintf(out, "%s\n", tc_kir_verify(&n, why, sizeof why) == TC_OK ? "right" : why);
+  tc_kir_destroy(&n);
+}
+
+// What is tried behind a kernel's instructions, and what the verifier accepted of it.
+typedef struct trial {
+  tc_kir *n;
+  tc_kir_inst *inst;  // the last instruction
+  uint64_t tried, accepted, hash;
+  char first[200];
+} trial;
+
+static bool is_accepted(trial *t) {
+  const bool opens = tc_kir_is(t->inst, TC_KIR_OPENS);
+  const tc_kir_op end = t->inst->op == TC_IR_LOOP ? TC_IR_ENDLOOP : TC_IR_ENDIF;
+  if (opens) (void)put(t->n, end, TC_BOOL, 1, 0, TC_NONE, TC_NONE, TC_NONE);
+  const tc_status st = tc_kir_verify(t->n, NULL, 0);
+  t->n->n_inst -= opens;
+  return st == TC_OK;
+}
+
+static void try_inst(trial *t) {
+  const tc_kir_inst *i = t->inst;
+  t->tried++;
+  if (!is_accepted(t)) return;
+  t->hash ^= tc_hash_bytes(i, sizeof *i).lo;
+  if (t->accepted++) return;
+  int at = snprintf(t->first, sizeof t->first, "%sx%u imm %" PRId64, tc_type_name((tc_type)i->dtype), i->lanes, i->imm);
+  for (int k = 0; k < 4 && i->src[k] != TC_NONE; k++)
+    at += snprintf(t->first + at, sizeof t->first - (size_t)at, " %%%u", i->src[k]);
+}
+
+// Operand k and those behind it.
+static void try_operands(trial *t, int k) {
+  if (k == tc_kir_op_of(t->inst)->operands) {
+    try_inst(t);
+    return;
+  }
+  for (uint32_t v = 0; v < t->n->n_inst; v++) {
+    t->inst->src[k] = v + 1 < t->n->n_inst ? v : TC_NONE;
+    try_operands(t, k + 1);
+  }
+  t->inst->src[k] = TC_NONE;
+}
+
+static void try_op(trial *t, tc_kir_op op) {
+  static const int64_t imms[] = {0, -1, 1, 2, TC_IR_ADD};
+  const unsigned threads = t->n->threads ? t->n->threads : 8, lanes[] = {1, threads, 4 * threads};
+  *t->inst = (tc_kir_inst){.op = (uint8_t)op, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
+  const tc_kir_op_row *row = tc_kir_op_of(t->inst);
+  const bool typed = row->result != TC_KIR_RESULT_NONE;
+  const size_t n_types = typed ? TC_N_TYPES : 1, n_lanes = typed ? 3 : 1, n_imms = row->imm ? 5 : 1;
+  for (size_t type = 0; type < n_types; type++)
+    for (size_t l = 0; l < n_lanes; l++)
+      for (size_t k = 0; k < n_imms; k++) {
+        t->inst->dtype = (uint8_t)type, t->inst->lanes = (uint16_t)lanes[l], t->inst->imm = imms[k];
+        try_operands(t, 0);
+      }
+}
+
+static void run_accepts(const test_case *c, FILE *out) {
+  tc_kir n;
+  if (parse_kir(c, &n, out)) {
+    (void)put(&n, TC_IR_BEGIN, TC_I64, 1, 0, TC_NONE, TC_NONE, TC_NONE);  // the one that is tried
+    (void)put(&n, TC_IR_BEGIN, TC_I64, 1, 0, TC_NONE, TC_NONE, TC_NONE);  // room for an end
+    n.n_inst--;
+    for (int op = 0; op < TC_N_KIR_OPS; op++) {
+      trial t = {.n = &n, .inst = &n.inst[n.n_inst - 1]};
+      try_op(&t, (tc_kir_op)op);
+      if (t.accepted)
+        fprintf(out, "%-10s %6" PRIu64 " of %" PRIu64 " %016" PRIx64 ": %s\n", tc_kir_op_name((tc_kir_op)op),
+                t.accepted, t.tried, t.hash, t.first);
+    }
+  }
   tc_kir_destroy(&n);
 }
 
@@ -180,11 +256,8 @@ static char *run_case(const test_case *c) {
   static const struct {
     const char *kind;
     void (*run)(const test_case *c, FILE *out);
-  } row[] = {{"verify", run_verify},
-             {"print", run_print},
-             {"math", run_function},
-             {"scalar_op", run_function},
-             {"builder", run_builder}};
+  } row[] = {{"verify", run_verify}, {"accepts", run_accepts},    {"print", run_print},
+             {"math", run_function}, {"scalar_op", run_function}, {"builder", run_builder}};
   char *text = NULL;
   size_t bytes;
   FILE *out = open_memstream(&text, &bytes);

@@ -532,6 +532,39 @@ Test(conv, winograd_is_within_its_error) {
   }
 }
 
+// The result and both gradients of a convolution of x and w in this type, widened to f32.
+static void convolve_as(tc_type type, tc_type stored, float *out[3], size_t bytes[3]) {
+  tc_scope s = tc_scope_begin();
+  tc_dims dx = S(2, 32, 12, 12), dw = S(48, 32, 3, 3);
+  tc_tensor x = tc_sin(tc_reshape(tc_arange(0, 2 * 32 * 12 * 12, 1, TC_F32), dx));
+  tc_tensor w = tc_cos(tc_reshape(tc_arange(0, 48 * 32 * 9, 1, TC_F32), dw));
+  x = tc_param(tc_cast(tc_cast(x, stored), type)), w = tc_param(tc_cast(tc_cast(w, stored), type));
+  tc_tensor y = tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1), .groups = 1});
+  OK(tc_backward(tc_sum(y, TC_ALL, false)));
+  tc_tensor result[3] = {y, tc_grad(x), tc_grad(w)};
+  for (int k = 0; k < 3; k++) {
+    tc_tensor wide = tc_cast(tc_cast(result[k], stored), TC_F32);
+    bytes[k] = (size_t)tc_numel(wide) * sizeof(float);
+    out[k] = malloc(bytes[k]);
+    OK(tc_to_host(wide, out[k], bytes[k]));
+  }
+  tc_scope_end(s);
+  tc_release(x), tc_release(w);
+}
+
+Test(conv, narrow_types_by_winograd_are_those_of_f32_rounded_once) {
+  static const tc_type types[] = {TC_BF16, TC_F16};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    float *narrow[3], *wide[3];
+    size_t n[3], m[3];
+    convolve_as(types[i], types[i], narrow, n), convolve_as(TC_F32, types[i], wide, m);
+    for (int k = 0; k < 3; k++) {
+      cr_expect(n[k] == m[k] && memcmp(narrow[k], wide[k], n[k]) == 0, "%s: result %d", tc_type_name(types[i]), k);
+      free(narrow[k]), free(wide[k]);
+    }
+  }
+}
+
 // Steps in place, of weights whose gradient is made in one part and in several.
 Test(conv, an_optimizer_behind_a_gradient_by_tiles_does_as_the_reference) {
   enum { N = 4, C = 64, LARGEST = 32 };

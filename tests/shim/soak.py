@@ -7,7 +7,7 @@ BUILD has tc-run, libtc-shim.so and libtc.so; a DIR is a virtual environment tha
 
 Out: a line for each program and library: passed, failed or absent; tests, those that fail without the shim and with it; calls of BLAS, those that libtc did;
 and why. The exit status is 1 if any failed; 77 if all are absent.
-Always: each program runs with and without the shim, in a process group with a time limit. What fails without the shim, too, is no failure. A program passes
+Invariants: each program runs with and without the shim, in a process group with a time limit. What fails without the shim, too, is no failure. A program passes
 only if it has tests, the profile has calls, and libtc did those that are named.
 """
 import argparse

@@ -4,9 +4,9 @@
 // Idea: nothing of it is a device's. Memory is host memory with a state for every byte; work is a
 // queue for every stream, run as late as a seed says and in any order that the rules allow; a
 // kernel is the generated text compiled for the host and run by a fiber for every thread (run.h).
-// Always: every function here is called with the one lock held (sim_enter takes it). Objects are
-// never freed, only marked dead, so that a stale handle is an error and not a crash.
-// Errors have CUDA's numbers; HIP's are the same where both have them.
+// Invariants: every function here is called with the one lock held (sim_enter takes it). Objects
+// are never freed, only marked dead, so that a stale handle is an error and not a crash. Errors
+// have CUDA's numbers; HIP's are the same where both have them.
 #pragma once
 
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 // Idea: the kernel says every operation, address and order, so each instruction is a line or a few
 // of C; loops and ifs are C's. What the kernel leaves to the printer are barriers (barrier.c), the
 // width of accesses (memory.c) and the movement of lanes between threads (reduce.c).
-// Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal
-// kernels give the same text.
+// Invariants: the text is the common subset of C and C++ that device/gpu/README.md describes; two
+// equal kernels give the same text.
 #include "lowering/codegen/gpu/print.h"
 
 #include "lowering/codegen/gpu/text.h"

@@ -1,8 +1,8 @@
 // The interpreter's steps: what a kernel's instructions become, and their functions. Internal to
 // the interpreter.
 //
-// Always: a slot is 64-byte aligned and a multiple of 64 bytes. A step reads its operands' lanes
-// before or as it writes the same lane. A function returns the next step.
+// Invariants: a slot is 64-byte aligned and a multiple of 64 bytes. A step reads its operands'
+// lanes before or as it writes the same lane. A function returns the next step.
 #pragma once
 
 #include "lowering/codegen/interp/interp.h"

@@ -6,8 +6,8 @@
 // Invariant values are added up in front of the loop. Accesses that differ by the constant alone
 // share that sum and have the constant in their instruction.
 // So LLVM's strength reduction, which took longer than all else, has nothing left to do.
-// Always: an address equals the kernel's index, its terms regrouped modulo 2^64. What is printed
-// early has no effect but its value.
+// Invariants: an address equals the kernel's index, its terms regrouped modulo 2^64. What is
+// printed early has no effect but its value.
 // Threads: as the build that it is part of.
 #pragma once
 

@@ -6,7 +6,7 @@
 // A scan of its body finds the variables that a LOOP or IF sets. They become phis at its head
 // (loops) and behind it (both), so no stack slots and no pass to remove them are needed.
 // No IR passes are needed: the schedule is explicit, and instruction selection does the rest.
-// Always: a failed translation leaves its reason in b->text, and a module that is thrown away.
+// Invariants: a failed translation leaves its reason in b->text, and a module that is thrown away.
 #include "lowering/codegen/llvm/build.h"
 
 #include <llvm/Config/llvm-config.h>

@@ -3,9 +3,9 @@
 // Narrow floats live as their bits and convert by integer operations unless the target has
 // instructions. LLVM 14 aborts on vectors of bfloat.
 // Without F16C, half would become calls to a run-time library that is not linked.
-// Always: one rounding, to nearest even. A value that passes through a wider float to 16 bits is
-// rounded to odd there, which keeps the last rounding right.
-// Float to integer saturates, and NaN gives 0.
+// Invariants: one rounding, to nearest even. A value that passes through a wider float to 16 bits
+// is rounded to odd there, which keeps the last rounding right. Float to integer saturates, and NaN
+// gives 0.
 #include <string.h>
 
 #include "lowering/codegen/llvm/values.h"

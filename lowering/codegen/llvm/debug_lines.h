@@ -1,5 +1,5 @@
 // Debug lines: which instruction of the kernel a piece of code is of, as DWARF line tables.
-// Always: the code is the same with and without them.
+// Invariants: the code is the same with and without them.
 // Threads: those of the build.
 #pragma once
 

@@ -180,7 +180,7 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
   at = add(s, splat(s, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
     tc_val from = add(s, at, splat(s, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
-    w[i] = gather(s, weight->buf, TC_F32, TC_WLANES, from, there);
+    w[i] = tc_build_cast(&s->e, gather(s, weight->buf, weight->type, TC_WLANES, from, there), TC_F32);
   }
 }
 
@@ -189,7 +189,8 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
 static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++)
-    row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add_i64(s, at, i * apart), first);
+    row[i] =
+        tc_build_cast(&s->e, load(s, weight->buf, weight->type, TC_WLANES, add_i64(s, at, i * apart), first), TC_F32);
   tc_build_transpose(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }

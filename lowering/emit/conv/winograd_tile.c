@@ -136,8 +136,8 @@ static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, 
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
       tc_val mask = row_in ? splat(s, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
-      v[i][j] =
-          load(s, x->in.buf, TC_F32, TC_WLANES, add_i64(s, from, i * x->in.stride[1] + j * x->in.stride[2]), mask);
+      tc_val at = add_i64(s, from, i * x->in.stride[1] + j * x->in.stride[2]);
+      v[i][j] = tc_build_cast(&s->e, load(s, x->in.buf, x->in.type, TC_WLANES, at, mask), TC_F32);
     }
   }
   tc_wtransform(s, by->m, x->side, x->size, by->alpha, v);

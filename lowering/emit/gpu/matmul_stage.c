@@ -4,7 +4,7 @@
 // adjacent in memory, along k or across lines. Runs are wide accesses. An operand that is in memory
 // with aligned rows is copied asynchronously while earlier tiles are multiplied. Every other
 // expression (casts, scaled weights, windows, permutations) is computed in registers and stored.
-// Invariant: a run is aligned to its length, and all or none of it exists. What does not exist is
+// Invariants: a run is aligned to its length, and all or none of it exists. What does not exist is
 // zero.
 #include "lowering/emit/gpu/matmul_common.h"
 

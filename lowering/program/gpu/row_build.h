@@ -1,6 +1,6 @@
 // Builds a row's launches: joins a kernel's source from pieces of text, and copies its words. See
 // rows.h.
-// Always: after a failure the builder keeps its status, and further calls do nothing.
+// Invariants: after a failure the builder keeps its status, and further calls do nothing.
 // Threads: a builder belongs to one thread. Owner: results live in the arena.
 #pragma once
 

@@ -4,9 +4,9 @@
 // A row becomes a list of launches of kernels from kernels/gpu/. Their text names types and ops,
 // never extents, so one kernel serves all shapes. Launches hold the source of each word; a run
 // supplies the values.
-// Always: tiling follows from shapes and types alone, so a row has the same bits on every run and
-// device. Operands and results are dense. Indices out of range are skipped. Once the fault word is
-// set, later kernels do nothing.
+// Invariants: tiling follows from shapes and types alone, so a row has the same bits on every run
+// and device. Operands and results are dense. Indices out of range are skipped. Once the fault word
+// is set, later kernels do nothing.
 // Threads: thread-safe, pure. Owner: results live in the caller's arena.
 #pragma once
 
