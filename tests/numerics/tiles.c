@@ -2,6 +2,7 @@
 // of the hardware (tests/amx/model.h): whatever the shape, the layouts, the batch, what reads the
 // result, prepacked weights, long sums, one thread or more, in a forked child, and while signals
 // interrupt the kernels. Without the permission to use tiles a process goes without them.
+// Attention has the same bits compiled and interpreted, and is near the reference.
 // Run with tests/amx/emulator.c preloaded, or interpreted with TC_ISA=amx; 77 without tiles.
 #include <math.h>
 #include <signal.h>
@@ -153,6 +154,57 @@ static void convolutions_are_the_references(int64_t window) {
   tc_scope_end(scope);
 }
 
+// ---- attention ----
+
+typedef struct attended {
+  int64_t heads, rows, keys, e;
+  bool causal, short_keys;  // short_keys: the last ones do not count
+} attended;
+
+static const attended attentions[] = {
+    {2, 16, 16, 8, false, false},   {3, 33, 47, 64, false, false},  {2, 40, 40, 72, true, false},
+    {1, 50, 600, 32, false, false}, {1, 70, 700, 136, true, false}, {2, 20, 90, 64, false, true},
+};
+
+static tc_tensor attend(const attended *a, tc_tensor q, tc_tensor k, tc_tensor v) {
+  tc_attention_options o = {.causal = a->causal};
+  if (a->short_keys) k = tc_slice(k, 2, 0, a->keys - 5, 1), v = tc_slice(v, 2, 0, a->keys - 5, 1);
+  return tc_scaled_dot_product_attention(q, k, v, (tc_tensor){0, 0}, o);
+}
+
+// The hash of all results' bits. Each is near the reference's.
+static double hash_of_attention(const void *arg) {
+  uint32_t hash = 0;
+  const char *const *env = arg;
+  for (; env && *env; env += 2) setenv(env[0], env[1], 1);
+  for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
+    const attended *a = &attentions[i];
+    tc_scope scope = tc_scope_begin();
+    tc_seed(7 + i);
+    tc_tensor q = tc_randn(TC_SHAPE(1, a->heads, a->rows, a->e), TC_BF16),
+              k = tc_randn(TC_SHAPE(1, a->heads, a->keys, a->e), TC_BF16),
+              v = tc_randn(TC_SHAPE(1, a->heads, a->keys, a->e), TC_BF16);
+    EXPECT_OK(tc_eval(3, (tc_tensor[]){q, k, v}));
+    const int64_t n = a->heads * a->rows * a->e;
+    uint16_t *got = malloc((size_t)n * 2);
+    float *want = malloc((size_t)n * 4);
+    EXPECT_OK(tc_to_host(attend(a, q, k, v), got, (size_t)n * 2));
+    tc_tensor wide[] = {tc_cast(q, TC_F32), tc_cast(k, TC_F32), tc_cast(v, TC_F32)};
+    for (int j = 0; j < 3; j++) wide[j] = tc_to(wide[j], "tc:ref");
+    EXPECT_OK(tc_to_host(tc_to(attend(a, wide[0], wide[1], wide[2]), "tc:cpu"), want, (size_t)n * 4));
+    float off = 0;
+    for (int64_t j = 0; j < n; j++) {
+      hash = hash * 31 + got[j];
+      off = fmaxf(off, fabsf(model_float((uint32_t)got[j] << 16) - want[j]));
+    }
+    EXPECT(off < 0.03f, "attention %zu: off by %g", i, (double)off);
+    free(got), free(want);
+    tc_scope_end(scope);
+  }
+  EXPECT(tc_compiler_isa()->tiles, "no tiles");
+  return hash;
+}
+
 static double in_forked_child(const void *arg) {
   (void)arg;
   check_shapes(10);
@@ -195,6 +247,11 @@ static double without_permission(const void *arg) {
 int main(void) {
   const bool emulated = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), "test-tiles") != NULL;
   if (emulated) EXPECT(in_child(without_permission, NULL) == 1, "a process without permission");
+  if (emulated) {
+    static const char *const interpreted[] = {"TC_COMPILER", "interp", "TC_ISA", "amx", NULL};
+    const double compiled = in_child(hash_of_attention, NULL);
+    EXPECT(compiled >= 0 && in_child(hash_of_attention, interpreted) == compiled, "attention has other bits");
+  }
   if (!tc_compiler_isa()->tiles) return printf("no instruction set with tiles\n"), 77;
   check_shapes(60);
   prepacked_weights_have_the_same_bits();
