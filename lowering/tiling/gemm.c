@@ -515,18 +515,14 @@ bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_ge
 }
 
 tc_units tc_tiling_units(const tc_tiling_params *b) {
-  return (tc_units){tc_ceil_div(b->n_panels, b->unit_panels),
-                    tc_ceil_div(b->tiles, b->unit_tiles),
-                    b->unit_panels * b->lanes,
-                    b->unit_tiles,
-                    b->tiles,
-                    b->rows,
-                    b->tall};
+  int64_t columns = tc_ceil_div(b->n_panels, b->unit_panels), blocks = tc_ceil_div(b->tiles, b->unit_tiles);
+  tc_units u = {columns, blocks, b->unit_panels * b->lanes, b->unit_tiles, b->tiles, b->rows, b->tall};
+  if (b->tmm) u.unit_tiles *= b->rows, u.tiles = b->tall, u.rows = 1;  // of one row each
+  return u;
 }
 
 bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns) {
   tc_matmul_facts any = *f;
-  if (f->tmm) return false;
   if (any_columns) any.of.n = ANY_COLUMNS;
   tc_gemm_tiling given;
   for (int i = 0; i < TC_N_TILING; i++) given.of[i] = -1;
@@ -534,7 +530,7 @@ bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool a
   any.of.m = ANY_ROWS;
   if (!tc_tiling_choose(b, &any, &given)) return false;
   given.of[TC_TILING_ROWS] = MOST_ANY_ROWS;
-  if (b->rows > MOST_ANY_ROWS && !tc_tiling_choose(b, &any, &given)) return false;
+  if (!b->tmm && b->rows > MOST_ANY_ROWS && !tc_tiling_choose(b, &any, &given)) return false;
   b->n_panels = tc_ceil_div(f->of.n, b->lanes);
   return !b->pack_a && !b->transpose && !b->once;
 }

@@ -12,7 +12,9 @@
 
 typedef struct tc_tiling_params {
   int lanes, rows;  // the register block: rows x lanes accumulators
-  int64_t tiles, tall;  // tiles of rows: `tall` of `rows` rows, then tiles of one row less
+  // Tiles of rows: `tall` of `rows` rows, then tiles of one row less. By tile registers all have
+  // `rows` rows but perhaps the last one, and tall is the number of rows.
+  int64_t tiles, tall;
   int64_t n_panels;  // panels of `lanes` columns
   int64_t chunk;  // steps of k in a chunk; k: one chunk
   int unroll;  // steps of k in an iteration of the innermost loop
@@ -116,7 +118,7 @@ tc_units tc_tiling_units(const tc_tiling_params *b);
 // Chooses a tiling for any number of rows; f->of.m is ignored. tiles, tall and unit_tiles are those
 // of the rows that a unit takes at a time.
 // any_columns: n_panels alone follows from f->of.n.
-// False: there is none, as by tile registers.
+// False: there is none.
 bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns);
 // Tilings worth trying beside this one. Each changes one field; the model chooses the fields that
 // depend on it. Returns their number, at most TC_MOST_NEIGHBOURS; some may be equal.

@@ -52,7 +52,7 @@ void tc_tiling_choose_tmm(tc_tiling_params *b, const tc_matmul_facts *f, int lan
   *b = (tc_tiling_params){.tmm = true, .unroll = 1, .pack = f->right.panel == 0};
   b->lanes = f->right.panel ? (int)f->right.panel : TC_MAX_OF(lanes, TC_TMM_SIDE);
   b->rows = of->m <= TC_TMM_SIDE ? TC_TMM_SIDE : 2 * TC_TMM_SIDE;
-  b->tiles = b->tall = tc_ceil_div(of->m, b->rows);
+  b->tiles = tc_ceil_div(of->m, b->rows), b->tall = of->m;
   b->n_panels = tc_ceil_div(of->n, b->lanes);
   b->chunk = tc_chain_of(of->k) < of->k ? TC_CHAIN : tc_ceil_div(of->k, TC_TMM_SIDE) * TC_TMM_SIDE;
   b->a_tiles = TC_MIN(TC_MAX_OF(cache / (b->chunk * 4 * b->rows), 1), b->tiles);

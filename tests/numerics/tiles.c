@@ -131,6 +131,15 @@ static void check_shapes(int n_random) {
   }
 }
 
+// Matmuls of one place with ever other rows. With TC_GENERIC_KERNELS=2 units are done by turns in
+// kernels for any number of rows.
+static void any_rows_have_the_same_bits(bool turned) {
+  for (int64_t m = 17; m <= 90; m += 3) {
+    const shape s = {1, m, 96, 80, turned, false, false, true};
+    EXPECT(has_bits(&s), "%lld rows", (long long)m);
+  }
+}
+
 // Weights that are prepacked are read in place from the second run on.
 static void prepacked_weights_have_the_same_bits(void) {
   const shape s = {1, 48, 512, 256, false, false, true, false};
@@ -255,6 +264,8 @@ int main(void) {
   if (!tc_compiler_isa()->tiles) return printf("no instruction set with tiles\n"), 77;
   check_shapes(60);
   prepacked_weights_have_the_same_bits();
+  any_rows_have_the_same_bits(false);
+  any_rows_have_the_same_bits(true);
   for (int64_t window = 1; window <= 3; window += 2) convolutions_are_the_references(window);
   signals_change_no_bit();
   EXPECT(in_child(in_forked_child, NULL) == 1, "a forked child");

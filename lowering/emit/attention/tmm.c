@@ -3,8 +3,8 @@
 //
 // A tile is 16 rows, the rows of a register. Queries are packed as words, keys lie in panels of
 // words and values in rows of words, as for DOT. A step is 16 words.
-// Words behind the last column of queries and keys are zeros. So are weights behind the last key, up
-// to a whole step. Values there are zeros in a copy, since zero times infinity would be NaN.
+// Words behind the last column of queries and keys are zeros. So are weights behind the last key,
+// up to a whole step. Values there are zeros in a copy, since zero times infinity would be NaN.
 // Invariants: each step of 32 elements is a chain of the even ones and one of the odd ones. They
 // are joined and added to the sum.
 #include "lowering/emit/attention/tile.h"

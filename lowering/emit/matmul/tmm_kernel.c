@@ -183,13 +183,15 @@ static void end_chain(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val coun
   end(s);
 }
 
-// Multiplies the rows from `row` on, at most `m` registers of them, by a panel, and finishes them.
-static void multiply_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, int m, tc_val panel, tc_val row, tc_val a) {
+// Multiplies the rows from `row` up to `last`, at most `m` registers of them, by a panel, and
+// finishes them. a: their packed registers.
+static void multiply_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, int m, tc_val panel, tc_val row, tc_val last,
+                          tc_val a) {
   tc_emit_ctx *s = p->s;
   const int n = p->by.lanes > SIDE ? BLOCK : 1;
   panel_of_b b = find_panel(p, u, panel);
   tc_val steps = steps_between(p, u->k0, u->k1), first = b.at;
-  tc_val count = least(s, i64(s, m * SIDE), sub(s, i64(s, p->of.m), row));
+  tc_val count = least(s, i64(s, m * SIDE), sub(s, last, row));
   if (p->by.lanes <= n * SIDE) {
     multiply_block(p, m, n, a, &b, steps, i64(s, 0));
   } else {  // blocks of columns that exist
@@ -214,31 +216,39 @@ static void multiply_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, int m, 
   if (p->chains) end_if(s);
 }
 
+// Multiplies the rows first to last by a panel: whole blocks, then the rest. With a known number of
+// rows that has one height.
+static void multiply_group(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val panel, tc_val first, tc_val last) {
+  tc_emit_ctx *s = p->s;
+  const int64_t rows = p->by.rows, known_rest = p->units ? 0 : p->of.m % rows;
+  tc_val whole = sub(s, last, rem_by(s, sub(s, last, first), rows)), left = sub(s, last, whole);
+  if (p->units || p->of.m >= rows) {
+    tc_val row = loop(s, first, whole, rows);
+    multiply_rows(p, u, (int)rows / SIDE, panel, row, last, packed_row(p, sub(s, row, first)));
+    end(s);
+  }
+  for (int m = 1; m <= rows / SIDE; m++) {
+    if (!p->units && tc_ceil_div(known_rest, SIDE) != m) continue;
+    tc_val above = bin(s, TC_IR_GT, left, i64(s, (m - 1) * SIDE));
+    begin_if(s, bin(s, TC_IR_AND, above, bin(s, TC_IR_LE, left, i64(s, m * SIDE))));
+    multiply_rows(p, u, m, panel, whole, last, packed_row(p, sub(s, whole, first)));
+    end_if(s);
+  }
+}
+
 void tc_matmul_multiply_tmm(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  const int64_t rows = p->by.rows, whole = p->of.m / rows * rows;
-  const int high = (int)rows / SIDE, rest = (int)tc_ceil_div(p->of.m - whole, SIDE);
+  const int64_t group = p->by.a_tiles * p->by.rows;
   if (p->by.pack) pad_b(p, u);
-  tc_val end_row = least(s, times(s, u->t1, rows), i64(s, p->of.m));
-  tc_val first = loop(s, u->row, end_row, p->by.a_tiles * rows);
-  tc_val last = least(s, end_row, add_i64(s, first, p->by.a_tiles * rows));
+  tc_val end_row = u->end != TC_NONE ? u->end : least(s, times(s, u->t1, p->by.rows), i64(s, p->of.m));
+  tc_val first = loop(s, u->row, end_row, group), last = least(s, end_row, add_i64(s, first, group));
   if (p->a.col == 1)
     pack_rows_of_a(p, first, last, u);
   else
     pack_columns_of_a(p, first, last, u);
   tc_val panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
-  if (whole > 0) {
-    tc_val row = loop(s, first, least(s, last, i64(s, whole)), rows);
-    multiply_rows(p, u, high, panel, row, packed_row(p, sub(s, row, first)));
-    end(s);
-  }
-  if (rest > 0) {
-    tc_val row = i64(s, whole);
-    begin_if(s, bin(s, TC_IR_EQ, last, i64(s, p->of.m)));
-    multiply_rows(p, u, rest, panel, row, packed_row(p, sub(s, row, first)));
-    end_if(s);
-  }
+  multiply_group(p, u, panel, first, last);
   end(s);
   s->mask = TC_NONE;
   end(s);
