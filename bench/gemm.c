@@ -39,6 +39,7 @@ typedef struct shape {
   // multiplied
   tc_type type, type_b;
   bool activated;  // a bias is added and gelu taken; what it is compared with is the product alone
+  bool bytes;  // a layer of bytes, tc_linear_int8; what it is compared with is the same layer in f32
 } shape;
 
 typedef struct product {
@@ -84,6 +85,7 @@ static bool have_onednn(void) {
 }
 
 static tc_tensor recorded(const product *p) {
+  if (p->shape->bytes) return tc_linear_int8(p->a, p->b, p->scale, (tc_tensor){0, 0});
   tc_tensor a = p->shape->transposed_a ? tc_transpose(p->a, 0, 1) : p->a,
             b = p->shape->transposed_b ? tc_transpose(p->b, 0, 1) : p->b;
   if (p->shape->type_b != p->shape->type) b = tc_cast(b, p->shape->type);
@@ -180,6 +182,11 @@ static tc_tensor quantized(product *p) {
   return b;
 }
 
+// Numbers that a row's scale makes bytes exactly: whole multiples of a 127th, and a 1 in each row.
+static void make_multiples(float *host, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows * columns; i++) host[i] = i % columns ? roundf(127 * host[i]) / 127 : 1;
+}
+
 static void add_libraries(bench_row *row, product *p, int threads) {
   if (have_openblas() && openblas.set_threads) openblas.set_threads(threads);
   if (have_onednn()) onednn.set_threads(threads);
@@ -192,6 +199,9 @@ static void measure_shape(const shape *s, int threads) {
   product p = {.shape = s, .host_a = bench_floats(s->m * s->k, 1), .host_b = bench_floats(s->k * s->n, 2)};
   p.host_c = calloc((size_t)(s->m * s->n), sizeof(float));
   p.host_bias = bench_floats(s->n, 3);
+  shape of_numbers = {s->name, s->m, s->k, s->n, false, true, TC_F32, TC_F32};
+  product numbers = {.shape = &of_numbers};
+  if (s->bytes && p.host_a) make_multiples(p.host_a, s->m, s->k);
   bool reads = s->m == 1;  // such a product takes as long as reading the right factor
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c && p.host_bias) {
@@ -214,6 +224,9 @@ static void measure_shape(const shape *s, int threads) {
     if (s->activated)
       p.bias = tc_from_host(p.host_bias, TC_SHAPE(s->n), TC_F32),
       row.peers[row.n_peers++] = (bench_peer){"plain", multiply, &p};
+    else if (s->bytes)
+      numbers.a = p.a, numbers.b = factor(p.host_b, s->n, s->k, TC_F32),
+      row.peers[row.n_peers++] = (bench_peer){"f32", multiply, &numbers};
     else if (s->type_b == TC_F32)
       add_libraries(&row, &p, threads);
     bench_measure(&row);
@@ -234,6 +247,7 @@ static void measure_shape(const shape *s, int threads) {
 #define PLAIN_BF16(m, k, n) {"bf16-" #m "x" #k "x" #n, m, k, n, false, false, TC_BF16, TC_BF16}
 #define LINEAR_BF16(m, k, n) {"bf16-linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_BF16, TC_BF16}
 #define WEIGHT_ONLY(name, type, m, k, n) {name "-" #m "x" #k "x" #n, m, k, n, false, false, TC_F32, type}
+#define LINEAR_BYTES(m, k, n) {"bytes-linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32, TC_I8, .bytes = true}
 #define LINEAR_WEIGHT_ONLY(name, type, m, k, n) {name "-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32, type}
 
 void bench_gemm(void) {
@@ -272,7 +286,10 @@ void bench_gemm(void) {
                                  LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 1, 4096, 4096),
                                  WEIGHT_ONLY("bf16-weight", TC_BF16, 1, 4096, 4096),
                                  LINEAR_WEIGHT_ONLY("bf16-weight-linear", TC_BF16, 1, 4096, 4096),
-                                 LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 32, 4096, 4096)};
+                                 LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 32, 4096, 4096),
+                                 LINEAR_BYTES(1, 4096, 4096),
+                                 LINEAR_BYTES(32, 4096, 4096),
+                                 LINEAR_BYTES(1024, 768, 3072)};
   int threads[2], n_threads = bench_threads(threads);
   for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
     for (int t = 0; t < n_threads; t++) measure_shape(&shapes[s], threads[t]);

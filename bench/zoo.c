@@ -14,7 +14,7 @@
 
 typedef struct model {
   const char *bench, *name;
-  bool trains, narrow, amp;
+  bool trains, narrow, amp, bytes;
   tc_type type;       // of parameters, images and the optimizer's state
   int64_t n, length;  // images or sequences, and their side or length
   int n_heads;
@@ -239,15 +239,16 @@ static bool begins_with(const char *name, const char *start) {
 
 // Type and sizes are in the name: "16x3x128x128" and "32x128_bf16" begin with how many images or
 // sequences and end with their side or length; decoding, "f32" and "bf16", has one sequence and its
-// context. "_amp": f32 under autocast to bf16.
+// context. "_amp": f32 under autocast to bf16. "_int8": linear layers of bytes.
 static model model_of(const char *bench, const char *name) {
   bool narrow = strstr(name, "narrow") != NULL, half = ends_with(name, "bf16"), trains = ends_with(bench, "_train");
-  bool amp = ends_with(name, "_amp");
+  bool amp = ends_with(name, "_amp"), bytes = ends_with(name, "_int8");
   model m = {.bench = bench,
              .name = name,
              .trains = trains,
              .narrow = narrow,
              .amp = amp,
+             .bytes = bytes,
              .type = half ? TC_BF16 : TC_F32,
              .n = 1,
              .length = CONTEXT};
@@ -257,7 +258,7 @@ static model model_of(const char *bench, const char *name) {
   bool resnet = begins_with(bench, "resnet");
   // Optimizers round bf16 at other places: GPT-2's second loss is 10.38 in f32, 10.375 here on a
   // processor, 10.25 in PyTorch there.
-  m.tolerance = half || amp ? (trains ? 0.03 : 0.05) : !trains ? 1e-4 : resnet ? 1e-2 : 1e-3;
+  m.tolerance = half || amp || bytes ? (trains ? 0.03 : 0.05) : !trains ? 1e-4 : resnet ? 1e-2 : 1e-3;
   return m;
 }
 
@@ -327,6 +328,7 @@ static bool make(model *m, bool numbers) {
   tc_status st = kinds[kind](m);
   if (st == TC_OK && m->type != TC_F32) st = tc_nn_cast(m->params, m->type);
   if (st == TC_OK && numbers) st = set_parameters(m);
+  if (st == TC_OK && m->bytes) st = bert_quantize(m->params);
   if (st != TC_OK) return false;
   if (m->trains) return add_optimizer(m);
   tc_nn_set_training(m->params, false);
@@ -385,6 +387,8 @@ void bench_bert_infer(void) {
   measure("bert_infer", "8x128", transformer_flops(1024, 128), BENCH_FMA);
   measure("bert_infer", "8x128_bf16", transformer_flops(1024, 128), BENCH_BF16);
   measure("bert_infer", "8x128_amp", transformer_flops(1024, 128), BENCH_BF16);
+  measure("bert_infer", "1x128_int8", transformer_flops(128, 128), BENCH_FMA);
+  measure("bert_infer", "8x128_int8", transformer_flops(1024, 128), BENCH_FMA);
 }
 
 void bench_gpt2_train(void) {

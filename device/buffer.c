@@ -497,7 +497,7 @@ void tc_buffer_release(tc_buffer *b) {
   if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
-  if (TC_UNLIKELY(b->stored_by)) tc_profile_unused(b->stored_by, b->bytes);
+  if (TC_UNLIKELY(b->stored_by)) tc_profile_unused(b->stored_by, b->bytes, b->is_live ? b->maker : (tc_call){NULL, 0});
   pthread_mutex_lock(&self.lock);
   if (TC_UNLIKELY(b->is_live)) tc_live_remove(b);
   if (b->memory) {
@@ -576,7 +576,7 @@ void tc_buffer_leave_gpus(void) {
 // The caller's allocator may be gone by then.
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
-  if (tc_inside) return;
+  if (!tc_frees_at_exit()) return;
   tc_own_memory_leave();
   reclaim_kept();
   pthread_mutex_lock(&self.lock);

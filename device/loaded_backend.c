@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "device/object_file.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
 #define NAME_BYTES 32
@@ -152,6 +154,7 @@ static tc_status add_backend(const tc_backend *t, const char *path, const char *
 static tc_status open_file(const char *path, const char *op, tc_site site, tc_device *out_row) {
   for (int i = 0; i < atomic_load(&self.n); i++)
     if (strcmp(self.list[i]->path, path) == 0) return *out_row = (tc_device)(TC_N_DEVICES + i), TC_OK;
+  TC_TRY(tc_object_file_check(path, op, site));
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!object) return tc_fail(TC_ERR_IO, op, site, "%s", dlerror());
   const tc_backend *(*query)(uint32_t) = NULL;
@@ -477,7 +480,10 @@ tc_status tc_loaded_copy(tc_loaded *l, void *to, const void *from, size_t bytes)
 
 tc_status tc_loaded_wait(tc_loaded *l) {
   TC_TRY(begin_call(l));
-  return end_call(l, "wait", wait_locked(l));
+  uint64_t from = tc_profile_wait_begin();
+  tc_backend_result result = wait_locked(l);
+  tc_profile_wait_end(from);
+  return end_call(l, "wait", result);
 }
 
 tc_status tc_loaded_wait_all(void) {

@@ -26,6 +26,7 @@ static bert_config model_create(const cli *c, tc_nn_params **out) {
   cli_check(bert_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(bert_load(p, a, prefix));
+  if (c->int8) cli_check(bert_quantize(p));
   tc_archive_close(a);
   tc_scope_end(scope);
   return config;
@@ -53,7 +54,7 @@ static tc_tensor beside(const char *option, const char *path, tc_tensor ids) {
 
 int main(int argc, char **argv) {
   cli c = cli_parse(argc, argv, "BERT: the last hidden state [b, t, dim] of token ids [b, t].",
-                    "weights input mask types output heads batch dtype amp device threads seed ");
+                    "weights input mask types output heads batch dtype int8 amp device threads seed ");
   if (!c.input || !c.output) cli_fail("--input or --output is missing; %s --help tells what there is", argv[0]);
   tc_scope scope = tc_scope_begin();
   work w = {.ids = cli_load_ids("input", c.input)};

@@ -47,6 +47,7 @@ static gpt2_config model_create(const cli *c, tc_nn_params **out) {
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(tc_nn_load(p, a, prefix));
   if (a) expect_tied(c, a, prefix), cli_remark_unused(c, a, p, prefix);
+  if (c->int8) cli_check(gpt2_quantize(p));
   tc_archive_close(a);
   tc_scope_end(scope);
   return config;
@@ -180,7 +181,7 @@ static void generate(const cli *c, const work *w, const vocab *v) {
 int main(int argc, char **argv) {
   cli c = cli_parse(
       argc, argv, "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
-      "weights input output train lr save generate top-k vocab heads batch dtype amp device threads seed ");
+      "weights input output train lr save generate top-k vocab heads batch dtype int8 amp device threads seed ");
   vocab v = {0};
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");

@@ -23,9 +23,9 @@ typedef struct tc_work_done {
   bool interpreted;  // true: some kernels were interpreted, and are compiled later
   // true: it failed before it did anything, since memory for the constant cache was missing
   bool lacks_constants;
-  // with a profile: when steps began to run, and what getting new memory had taken by then, in
-  // ticks. 0: not known
-  uint64_t started, allocated;
+  // with a profile: when steps began to run, what getting new memory had taken by then, and what
+  // this thread had waited, in ticks. started 0: not known
+  uint64_t started, allocated, waited;
   struct tc_step_time *times;  // per kernel of the plan, if TC_PROFILE_KERNELS=1; to be freed. NULL: not measured
   uint32_t n_times;
 } tc_work_done;

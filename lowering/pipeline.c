@@ -99,7 +99,7 @@ const char *tc_graph_pass_name(size_t i) {
 tc_status tc_graph_run_passes(tc_graph *g, const char *last) {
   char *text = NULL;  // the graph as it was logged last
   tc_status st = TC_OK;
-  bool log = tc_log_on(TC_LOG_PASS), done = false;
+  bool log = tc_log_on(TC_LOG_PASS) && !g->any_size, done = false;  // samples of sizes never run
   if (log) tc_graph_log_pass(g, "import", &text);
   for (const graph_pass *p = passes; st == TC_OK && !done && p < passes + sizeof passes / sizeof passes[0]; p++) {
     if (!p->when || p->when(g)) st = p->run(g);
@@ -256,7 +256,7 @@ static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   if (budget == 0 || before <= budget) return true;
   uint32_t n = p->n_step;
   if (!tc_rematerialize_fit(p, plan, budget)) return false;
-  if (tc_log_on(TC_LOG_MEMORY))
+  if (tc_log_on(TC_LOG_MEMORY) && !p->graph.any_size)
     tc_log_line(TC_LOG_MEMORY, "plan %016llx: arena of %zu bytes, budget %zu: %zu in %u steps, before %u%s",
                 (unsigned long long)plan->hash.lo, before, budget, p->arena_bytes, p->n_step, n,
                 p->arena_bytes > budget ? "; nearer it does not come" : "");

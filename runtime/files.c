@@ -61,22 +61,27 @@ void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
   return data;
 }
 
+static bool is_raised(int number) {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
 // Writes all bytes; false with errno. A file above the process's size limit is an error and does
-// not end the process: the signal is blocked and taken off.
+// not end the process: the signal is blocked and taken off. One that was there before stays.
 static bool write_whole(int fd, const char *data, size_t bytes) {
-  sigset_t too_large, before, pending;
+  sigset_t too_large, before;
   bool done = true;
   sigemptyset(&too_large);
   sigaddset(&too_large, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &too_large, &before);
+  bool was_raised = is_raised(SIGXFSZ);
   while (bytes > 0 && done) {
     ssize_t n = write(fd, data, bytes);
     done = n > 0 || (n < 0 && errno == EINTR);
     if (n > 0) data += n, bytes -= (size_t)n;
   }
   int why = errno;
-  if (!done && why == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) &&
-      !sigismember(&before, SIGXFSZ)) {
+  if (!done && why == EFBIG && !was_raised && is_raised(SIGXFSZ)) {
     const struct timespec now = {0};
     (void)sigtimedwait(&too_large, NULL, &now);
   }

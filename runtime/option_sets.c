@@ -55,6 +55,7 @@ static struct {
   interned *texts;
   past_environment past[MOST_PAST];  // those that were read; tests read many
   uint32_t n_past;
+  bool ends;  // true: the destructor frees all
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 10)
 
@@ -202,6 +203,7 @@ static void imply(tc_option_set *s) {
   (void)read_pairs(modes[mode].implies, true, "mode", 0, &implied);
   for (int i = 0; i < implied.n; i++)
     if (!s->later[implied.row[i]]) (void)set_row(&s->as, implied.row[i], implied.value[i]);
+  if (strncmp(s->as.backend, "tc:", 3) == 0) s->as.backend += 3;
   if (s->as.disable || strcmp(s->as.backend, "eager") == 0) s->as.eager = 1;
 }
 
@@ -215,6 +217,20 @@ void tc_option_sets_begin(tc_option_set *base) {
   base->as.plan_class = class_of_environment(&base->as);
   of_environment = base;
   pthread_mutex_unlock(&self.lock);
+}
+
+void tc_option_sets_end(void) {
+  self.ends = true;
+}
+
+// Of the lowest priority for destructors, so the last: those of other files read options.
+static void free_at_exit(void) __attribute__((destructor(101)));
+static void free_at_exit(void) {
+  if (!self.ends) return;
+  for (int i = 0; i < BUCKETS; i++)
+    for (overlay *o = self.overlays[i], *next; o; o = next) next = o->next, tc_free(o);
+  for (tc_option_set *s = self.sets, *next; s; s = next) next = s->next, tc_free(s);
+  for (interned *t = self.texts, *next; t; t = next) next = t->next, tc_free(t);
 }
 
 // pre: locked.

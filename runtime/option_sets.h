@@ -20,6 +20,9 @@ typedef struct tc_option_set {
 
 // pre: `given` and `later` are filled. Fills `as` of the environment's set; forgets other sets.
 void tc_option_sets_begin(tc_option_set *base);
+// At the end of the process, or when the library is unloaded. No other thread has options: all sets
+// and texts are freed behind the library's other destructors.
+void tc_option_sets_end(void);
 // The set that `text` makes of `under`. region: rows that only the process may set are refused.
 // TC_ERR_ARG for a name that is no row, a row that may not be set, or a value it does not take.
 // TC_ERR_STATE beyond 1024 sets. TC_ERR_MEMORY.

@@ -16,6 +16,7 @@
 
 #include "runtime/edits.h"
 #include "runtime/fork.h"
+#include "runtime/inside.h"
 #include "runtime/log_sink.h"
 #include "runtime/option_sets.h"
 #include "runtime/status.h"
@@ -24,6 +25,7 @@
 #define STRING_BYTES 4096  // PATH_MAX; a row without a value leaves its pages untouched
 
 static tc_option_set base;  // of the environment
+static atomic_bool keeps_at_exit;
 static bool embedded;  // tc_options_embed was called. Under lock
 static char strings[TC_N_OPTION_ROWS][STRING_BYTES];
 const tc_options *_Atomic tc_options_current;
@@ -158,6 +160,14 @@ bool tc_options_embed(void) {
   }
   pthread_mutex_unlock(&lock);
   return !late;
+}
+
+bool tc_frees_at_exit(void) {
+  return !tc_inside && !atomic_load_explicit(&keeps_at_exit, memory_order_relaxed);
+}
+
+void tc_options_keep_at_exit(void) {
+  atomic_store_explicit(&keeps_at_exit, true, memory_order_relaxed);
 }
 
 void tc_options_reload(void) {

@@ -42,6 +42,10 @@ bool tc_options_publish(const tc_options *was, const tc_options *now);
 // Sets TC_EMBED. False: options were read without it before, so parts of the library may have acted
 // on them.
 bool tc_options_embed(void);
+// Whether destructors free what the library keeps: at exit(), or when it is unloaded. Not inside a
+// call, whose locks this thread has. Not after tc_options_keep_at_exit (embed.c).
+bool tc_frees_at_exit(void);
+void tc_options_keep_at_exit(void);
 // For tests and tc-run: reads the environment again. pre: no other thread runs.
 void tc_options_reload(void);
 // Returns whether a test asks for this bug (TC_TEST_PLANT). Planning and gradients ask it, runs

@@ -26,9 +26,11 @@
 #define PAGE_BYTES 65536u  // a multiple of every machine's page
 #define LONGEST_TEXT (256u << 10)
 #define MAGIC_BYTES 16
+#define MOST_NAMES 1000  // that are tried for one file
 
 _Atomic int tc_profile_now = TC_PROFILE_UNREAD;
 _Thread_local uint32_t tc_profile_sequence;
+_Thread_local uint64_t tc_profile_waited;
 
 // What has a number: a text by its content's hash, or a word or site by its address.
 typedef struct known {
@@ -49,6 +51,7 @@ static struct {
   uint32_t n_known, cap_known, n_texts, n_stacks, n_plans, n_syncs, n_lost;
   _Atomic uint32_t generation, sequence;
   tc_prof_unused unused;  // of one sync, not written yet. n_values 0: none
+  tc_call unused_call;  // that made the largest of them
   char parent_path[PATH_MAX];  // of a forked child. "": none
   tc_profile_machine machine;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
@@ -294,16 +297,55 @@ static bool expand_name(void) {
   return at != NULL;
 }
 
-// Opens and owns a file. Returns -1: another process that lives owns it; -2: it cannot be.
-static int open_owned(const char *path) {
+// When this process began, in nanoseconds of CLOCK_REALTIME; an exec does not change it. 0: not
+// known.
+static uint64_t process_began_ns(void) {
+  char text[1024];
+  struct timespec booted, now;
+  unsigned long long ticks = 0;
+  int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  ssize_t n = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[n > 0 ? n : 0] = 0;
+  const char *at = strrchr(text, ')');  // of the second field, the program's name
+  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+  if (!at || sscanf(at, "%llu", &ticks) != 1) return 0;
+  clock_gettime(CLOCK_BOOTTIME, &booted), clock_gettime(CLOCK_REALTIME, &now);
+  double age = (double)booted.tv_sec + (double)booted.tv_nsec * 1e-9 - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+  return (uint64_t)(((double)now.tv_sec - age) * 1e9) + (uint64_t)now.tv_nsec;
+}
+
+// Whether the file is of a program that ran in this process and then executed this one.
+static bool is_of_this_process(int file) {
+  static const char magic[MAGIC_BYTES] = TC_PROF_MAGIC;
+  struct {
+    char magic[MAGIC_BYTES];
+    tc_prof_process process;
+  } is;
+  if (pread(file, &is, sizeof is, 0) != (ssize_t)sizeof is || memcmp(is.magic, magic, sizeof magic) != 0) return false;
+  uint64_t began = process_began_ns();
+  // a second for clocks that are set
+  return is.process.head.kind == TC_PROF_PROCESS && is.process.pid == (uint32_t)getpid() && began &&
+         is.process.start_utc_ns + UINT64_C(1000000000) > began;
+}
+
+// Opens and owns a file. Returns -1: another process that lives owns it; -2: it cannot be. keep:
+// -1 also where it is of an earlier program of this process.
+static int open_owned(const char *path, bool keep) {
   struct stat s;
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file < 0) return -2;
   bool regular = fstat(file, &s) == 0 && S_ISREG(s.st_mode);
   if (!regular) return close(file), errno = EINVAL, -2;
   if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return close(file), -1;
+  if (keep && is_of_this_process(file)) return close(file), errno = EEXIST, -1;
   if (ftruncate(file, 0) != 0) return close(file), -2;
   return file;
+}
+
+// Why a file could not be opened, in words. error 0: it was, but takes nothing.
+static const char *why_not(int error) {
+  return error == EINVAL ? "it is no regular file" : error ? strerror(error) : "it is full";
 }
 
 static void make_absolute(const char *path, char *out) {
@@ -314,8 +356,24 @@ static void make_absolute(const char *path, char *out) {
     snprintf(out, PATH_MAX, "%.2000s/%.2000s", here, path);
 }
 
-// pre: locked. Opens a file for self.base. error: what was in the way. 0: nothing.
-static bool open_locked(bool is_child, int *error) {
+// Opens the first name that may be written. The first is as asked, or a child's parent's, which is
+// left out. The second ends in this process's number. The others have 2, 3, .. behind it.
+static int open_name(bool is_child, bool keep) {
+  int file = -1;
+  bool own = expand_name();
+  size_t n_base = strlen(self.path);
+  for (int n = is_child && !own; n < MOST_NAMES && file == -1; n++) {
+    self.path[n_base] = 0;
+    if (n > 0) tc_text_append(self.path, sizeof self.path, ".%d", (int)getpid());
+    if (n > 1) tc_text_append(self.path, sizeof self.path, ".%d", n);
+    file = open_owned(self.path, keep);
+  }
+  return file;
+}
+
+// pre: locked. Opens a file for self.base. keep: as in open_owned. error: what was in the way. 0:
+// nothing.
+static bool open_locked(bool is_child, bool keep, int *error) {
   static const char magic[MAGIC_BYTES] = TC_PROF_MAGIC;
   tc_free(self.known);
   self.known = NULL, self.n_known = self.cap_known = 0;
@@ -323,12 +381,7 @@ static bool open_locked(bool is_child, int *error) {
   self.unused = (tc_prof_unused){.n_values = 0};
   self.window = NULL, self.at = MAGIC_BYTES;
   tc_profile_modules_forget();
-  bool own = expand_name();
-  self.file = is_child && !own ? -1 : open_owned(self.path);
-  if (self.file == -1) {
-    tc_text_append(self.path, sizeof self.path, ".%d", (int)getpid());
-    self.file = open_owned(self.path);
-  }
+  self.file = open_name(is_child, keep);
   *error = self.file < 0 ? errno : 0;
   if (self.file < 0) return self.file = -1, false;
   atomic_fetch_add_explicit(&self.generation, 1, memory_order_relaxed);
@@ -341,9 +394,11 @@ static bool open_locked(bool is_child, int *error) {
 
 // pre: locked.
 static void write_unused(void) {
-  if (self.unused.n_values)
+  if (self.unused.n_values) {
+    self.unused.site = tc_profile_site(self.unused_call.site), self.unused.op = tc_profile_word(self.unused_call.op);
     (void)tc_profile_write(TC_PROF_UNUSED, 0, 1, &(tc_profile_part){&self.unused, sizeof self.unused});
-  self.unused = (tc_prof_unused){.n_values = 0};
+  }
+  self.unused = (tc_prof_unused){.n_values = 0}, self.unused_call = (tc_call){NULL, 0};
 }
 
 static void close_locked(void) {
@@ -374,10 +429,10 @@ bool tc_profile_wake(const tc_profile_machine *machine) {
   self.machine = *machine;
   bool due = now == TC_PROFILE_FORKED || (now == TC_PROFILE_UNREAD && name && strlen(name) < PATH_MAX / 2);
   if (due && now == TC_PROFILE_UNREAD) make_absolute(name, self.base);
-  bool on = due ? open_locked(now == TC_PROFILE_FORKED, &error) : now == TC_PROFILE_ON;
+  bool on = due ? open_locked(now == TC_PROFILE_FORKED, now == TC_PROFILE_UNREAD, &error) : now == TC_PROFILE_ON;
   if (!on) atomic_store_explicit(&tc_profile_now, TC_PROFILE_OFF, memory_order_relaxed);
   if (error)
-    tc_log_line(TC_LOG_WARN, "TC_PROFILE: %s cannot be written: %s; there is no profile", self.path, strerror(error));
+    tc_log_line(TC_LOG_WARN, "TC_PROFILE: %s cannot be written: %s; there is no profile", self.path, why_not(error));
   pthread_mutex_unlock(&self.lock);
   return on;
 }
@@ -391,11 +446,11 @@ tc_status tc_profile_start_with(const char *file, const tc_profile_machine *mach
   if (!busy) {
     make_absolute(file, self.base);
     self.parent_path[0] = 0, self.machine = *machine;  // no sync may have told it
-    done = open_locked(false, &error);
+    done = open_locked(false, false, &error);
   }
   pthread_mutex_unlock(&self.lock);
   if (busy) return TC_FAIL(TC_ERR_STATE, "a profile is being written to %s already", self.path);
-  if (!done) return TC_FAIL(TC_ERR_IO, "%s cannot be written: %s", self.path, error ? strerror(error) : "it is full");
+  if (!done) return TC_FAIL(TC_ERR_IO, "%s cannot be written: %s", self.path, why_not(error));
   return TC_OK;
 }
 
@@ -421,10 +476,11 @@ void tc_profile_end(void) {
   pthread_mutex_unlock(&self.lock);
 }
 
-void tc_profile_unused(uint32_t sequence, uint64_t bytes) {
+void tc_profile_unused(uint32_t sequence, uint64_t bytes, tc_call made) {
   if (!tc_profile_is_on() || !tc_profile_begin()) return;
   if (self.unused.sequence != sequence) write_unused();
   self.unused.sequence = sequence, self.unused.n_values++, self.unused.bytes += bytes;
+  if (made.op && bytes >= self.unused.largest_bytes) self.unused.largest_bytes = bytes, self.unused_call = made;
   tc_profile_end();
 }
 

@@ -3,7 +3,8 @@
 // In: records. Out: FILE, which is whole up to its last record, after kill -9 too. A piece of the
 // file is reserved and mapped; a record is copied there, its head's first word last.
 // Invariants: a forked child never writes into its parent's file; it opens FILE.pid as it wakes.
-// A living process owns its file by flock; another one that is given the same name takes FILE.pid.
+// A living process owns its file by flock. Another one that is given the same name takes FILE.pid.
+// So does a program that was executed by another one in the same process.
 // What the file cannot take ends the profile with one warning, never the program.
 // Threads: thread-safe; the functions between tc_profile_begin and _end are called with its lock.
 // Owner: the process.
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/profile.h"
 #include "runtime/profile_format.h"
 #include "runtime/status.h"
 
@@ -76,11 +78,21 @@ uint32_t tc_profile_new_plan(void);
 // Counts a sync whose record was written, or lost.
 void tc_profile_count(bool written);
 
-// A value that this sync stored was released, and nothing had read it.
-void tc_profile_unused(uint32_t sequence, uint64_t bytes);
+// A value that this sync stored was released, and nothing had read it. made: by which call; op
+// NULL: not known.
+void tc_profile_unused(uint32_t sequence, uint64_t bytes, tc_call made);
 
 // The sequence of the sync that this thread is in. 0: it is in none.
 extern _Thread_local uint32_t tc_profile_sequence;
 uint32_t tc_profile_next_sequence(void);
+// Ticks that this thread has waited for workers and for devices while there was a profile.
+extern _Thread_local uint64_t tc_profile_waited;
+// Bracket a wait. Begin returns 0 without a profile, and end does nothing then.
+static inline uint64_t tc_profile_wait_begin(void) {
+  return tc_profile_is_on() ? tc_ticks() : 0;
+}
+static inline void tc_profile_wait_end(uint64_t begin) {
+  if (TC_UNLIKELY(begin != 0)) tc_profile_waited += tc_ticks_between(begin, tc_ticks());
+}
 // The system's number of this thread.
 uint32_t tc_profile_thread(void);

@@ -135,13 +135,14 @@ typedef struct tc_prof_sync {
   uint16_t flags, miss;  // TC_PROF_HIT.., tc_prof_miss
   uint32_t n_launches, n_compiled;
   // lookup, lower, compile, allocate, launch, run and publish are parts of total_ns; what they
-  // leave of it is unaccounted. run holds wait: the program's waiting for a device or a compiler.
+  // leave of it is unaccounted. run holds wait: for the team's workers and for a device.
   // record: recording since this thread's last sync, estimated; outside: the rest of that time.
   uint64_t outside_ns, record_ns, lookup_ns, lower_ns, compile_ns, allocate_ns, launch_ns, run_ns, wait_ns, publish_ns,
       total_ns;
   uint64_t planned_bytes, peak_bytes;  // as in tc_sync_point
   uint64_t to_device_bytes, from_device_bytes, copied_bytes;  // over the bus; by GPU graphs
   uint64_t cached_bytes;  // moved for the constant cache, beyond the plan's bytes
+  uint64_t awaited_ns;  // since this thread's last sync: waiting for a device, as part of outside_ns
 } tc_prof_sync;
 
 // TC_PROFILE_KERNELS=1: n rows follow the sync that they are of.
@@ -160,6 +161,8 @@ typedef struct tc_prof_compile {
   uint32_t thread;
   uint32_t sequence;  // of the sync that waited for it. 0: made beside the program
   uint64_t begin_ns;
+  // emit: its kernel IR becomes LLVM's IR, or a GPU's source. generate: that becomes an object, by
+  // LLVM's passes too. optimize: 0, since no optimizer runs on its own.
   uint64_t emit_ns, optimize_ns, generate_ns, load_ns;
   uint64_t code_bytes;
 } tc_prof_compile;
@@ -168,7 +171,8 @@ typedef struct tc_prof_compile {
 typedef struct tc_prof_unused {
   tc_prof_head head;
   uint32_t sequence, n_values;
-  uint64_t bytes;
+  uint64_t bytes, largest_bytes;
+  uint32_t site, op;  // texts, of the largest; 0: not known
 } tc_prof_unused;
 
 // Memory in use at a new highest point. head.n rows of tc_prof_live, the largest first, follow.

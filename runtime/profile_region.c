@@ -17,6 +17,7 @@ typedef struct open_regions {
   char path[PATH_BYTES];
   uint16_t length[MOST];  // of the path outside of each open region
   const tc_options *outside[MOST];
+  tc_site site[MOST];  // where each was begun
   uint32_t n;
 } open_regions;
 
@@ -25,6 +26,14 @@ static _Thread_local uint32_t n_beyond;  // open beyond those: too many, too lon
 
 const char *tc_region_path(void) {
   return mine ? mine->path : "";
+}
+
+uint32_t tc_region_depth(void) {
+  return (mine ? mine->n : 0) + n_beyond;
+}
+
+tc_site tc_region_site(void) {
+  return mine && !n_beyond ? mine->site[mine->n - 1] : 0;
 }
 
 tc_status tc_region_push(const char *name, const tc_options *outside, tc_site site) {
@@ -38,7 +47,7 @@ tc_status tc_region_push(const char *name, const tc_options *outside, tc_site si
     n_beyond++;
     return tc_fail(TC_ERR_MEMORY, "region_begin", site, "no room for a region");
   }
-  mine->outside[mine->n] = outside;
+  mine->outside[mine->n] = outside, mine->site[mine->n] = site;
   mine->length[mine->n++] = (uint16_t)at;
   if (n == 0) return TC_OK;
   if (at) mine->path[at++] = '/';

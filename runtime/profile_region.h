@@ -8,6 +8,10 @@
 
 // The thread's region as "outer/inner", valid until its next begin or end. "": it is in none.
 const char *tc_region_path(void);
+// How many are open.
+uint32_t tc_region_depth(void);
+// Where the innermost one was begun. 0: it is not known.
+tc_site tc_region_site(void);
 // Opens a region. name: NULL or "" adds nothing to the path. outside: what tc_options_mine was.
 // Where it fails, the region is open without name and options.
 tc_status tc_region_push(const char *name, const tc_options *outside, tc_site site);

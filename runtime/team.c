@@ -45,6 +45,7 @@
 #include "runtime/float_mode.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 #include "runtime/status.h"
 #include "runtime/reentry.h"
 #include "runtime/scratch.h"
@@ -432,7 +433,9 @@ static void stage_run(const tc_job *job, int stage, int n_threads, tc_worker *ca
     n_own += tasks_run(caller, claim);
   }
   team.n_helped += n_tasks - n_own;
+  uint64_t from = tc_profile_wait_begin();
   stage_wait(n_own);
+  tc_profile_wait_end(from);
 }
 
 static void stage_run_alone(const tc_job *job, int stage, tc_worker *caller) {
@@ -557,9 +560,8 @@ int tc_num_threads(void) {
 #define TASK_NS 8000.0  // work one task should have
 // The most tasks a thread takes of all steps of a stage. A streaming kernel begins each task
 // without prefetched operands, on new pages.
-// Measured: relu(a * b + c) of 16 M, thousands of tasks: 3 % slower; gelu 3 to 5 %. Zen 4: Adam of
-// 100 tensors of 512 KiB, 16 tasks each: 1.05 times as slow as 1; AdamW 1.5 times with fast memory.
-// softmax of 4096x1024, 64 tasks: 2 % slower than 24.
+// Measured: Zen 4, softmax of 4096x1024: 64 tasks 2 % slower than 24; other cases:
+// docs/measurements.md, "Tasks of a thread".
 #define MOST_TASKS 32
 
 // Few tasks are rounded up to a multiple of the threads: three on two threads take as long as four.
@@ -574,7 +576,7 @@ int64_t tc_team_grain(double work, double all, int64_t extent) {
 // At exit and at dlclose no thread and no destructor may be left that runs our code. A job that
 // still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
-  if (in_job || tc_inside) return;
+  if (in_job || !tc_frees_at_exit()) return;
   if (team_try_take()) {
     workers_stop();
     team_give();

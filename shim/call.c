@@ -9,6 +9,7 @@
 #include "shim/defer.h"
 #include "shim/direct.h"
 #include "shim/find.h"
+#include "shim/least.h"
 #include "shim/options.h"
 #include "shim/profile.h"
 #include "shim/read.h"
@@ -78,7 +79,7 @@ void *tc_shim_first(uint32_t entry, uintptr_t caller) {
 static bool try_direct(const tc_shim_options *o, uint32_t entry, const int64_t *base, const tc_shim_call *c) {
   if (o->level >= TC_SHIM_WRITEBACK && tc_shim_defer(o, entry, (int64_t *)base, c)) return true;
   if (o->level < TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
-  if (!(c->volume >= 1) || c->volume < o->least_volume) return false;
+  if (!(c->volume >= 1) || c->volume < tc_shim_least_volume(o, &tc_shim_entries[entry])) return false;
   double alpha = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_ALPHA), beta = 0;
   if (c->routine->action != TC_SHIM_TRMM && c->routine->action != TC_SHIM_TRSM)
     beta = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_BETA);
@@ -93,8 +94,11 @@ tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c
   tc_shim_next next = {callee->real, -1};
   if (callee->left_alone || is_inner(base)) return next;
   bool defers = o->level >= TC_SHIM_WRITEBACK;
-  if (!o->counts && !defers && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
+  if (!o->counts && !defers && tc_shim_is_smaller(e, callee->bits, base, tc_shim_least_volume(o, e))) return next;
   set_busy(frame_of(base));
+  if (o->level >= TC_SHIM_EAGER && r->action == TC_SHIM_GEMM &&
+      !tc_shim_is_smaller(e, callee->bits, base, tc_shim_least_volume(o, e)))
+    tc_shim_least_measure(o, e, callee->real);
   if (r->is_complex_value && !e->is_cblas) {  // whose arguments are not known
     if (defers) tc_shim_defer_end();
     if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);

@@ -7,7 +7,6 @@
 #include "shim/defer.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,17 +182,14 @@ static bool is_hidden(const tc_shim_call *c) {
 }
 
 static int state;  // of start; 0: not yet
-static bool ended;
+static bool ended;  // atomic; who finds it false under the lock is before what at_end settles
 
-// A device does not survive a fork. What was there is in memory by then.
-static void in_child(void) {
-  state = 2;
-}
-
-// Handlers of exit that come later see memory, and no call is deferred any more.
+// Handlers of exit that come later see memory. No thread defers a call any more.
 static void at_end(void) {
-  tc_shim_defer_end();
-  ended = true;
+  __atomic_store_n(&ended, true, __ATOMIC_SEQ_CST);
+  if (!tc_shim_memory_lock()) return;
+  tc_shim_values_settle();
+  tc_shim_memory_unlock();
 }
 
 // The first time that a call could be deferred: everything is opened and installed. 1: it works, 2:
@@ -202,7 +198,6 @@ static int start(const tc_shim_options *o) {
   const char *why = "libtc-shim-memory.so is not preloaded (tc-run --shim does it)";
   if (tc_shim_memory_lock && tc_shim_values_start(o->level == TC_SHIM_WRITEBACK ? o->on : NULL, &why)) {
     atexit(at_end);
-    if (o->level == TC_SHIM_WRITEBACK) (void)pthread_atfork(NULL, NULL, in_child);
     return 1;
   }
   tc_shim_say("TC_SHIM=%s is eager here: %s", o->level == TC_SHIM_LAZY ? "lazy" : "writeback", why);
@@ -224,12 +219,16 @@ bool tc_shim_defer(const tc_shim_options *o, uint32_t entry, int64_t *base, cons
   request q = {.options = o, .entry = &tc_shim_entries[entry], .base = base, .c = c, .type = type};
   bool is_real = c->routine->name[0] == type && (type == 's' || type == 'd'), reads_only = true, done = false;
   for (int i = 0; i < c->routine->n_operands; i++) reads_only &= !c->routine->operand[i].is_written;
-  if (state != 1 && (state == 2 || ended || !is_real || !(c->volume >= 1) || !is_large(c, type))) return false;
+  if (state != 1 &&
+      (state == 2 || __atomic_load_n(&ended, __ATOMIC_RELAXED) || !is_real || !(c->volume >= 1) || !is_large(c, type)))
+    return false;
   if (!state) state = start(o);
+  // A device does not survive a fork. What was there is in memory by then.
+  if (state == 1 && o->level == TC_SHIM_WRITEBACK && tc_shim_memory_is_forked()) state = 2;
   if (state != 1) return false;
-  bool may = is_real && c->volume >= 1 && !ended && (is_large(c, type) || (reads_only && is_hidden(c)));
+  bool may = is_real && c->volume >= 1 && (is_large(c, type) || (reads_only && is_hidden(c)));
   if (may && tc_shim_memory_lock()) {
-    done = try_defer(&q);
+    done = !__atomic_load_n(&ended, __ATOMIC_SEQ_CST) && try_defer(&q);
     tc_shim_memory_unlock();
   }
   if (!done && tc_shim_memory_guarded() && !(reads_only && !is_hidden(c))) tc_shim_defer_end();

@@ -25,25 +25,48 @@ static const char *const names[TC_SHIM_ACTIONS] = {
 static void *functions[TC_SHIM_ACTIONS];
 static int opened;  // 0: not yet, 1: being opened, 2: functions are set
 
-void *tc_shim_open_library(void) {
+static bool is_shared;
+
+bool tc_shim_library_is_shared(void) {
+  return is_shared;
+}
+
+// From beside the shim, else by its soname. flags: RTLD_NOLOAD, or 0.
+static void *open_at(int flags) {
   static const char soname[] = "libtc.so.0";
   char path[4096];
   Dl_info self;
   void *handle = NULL;
+  flags |= RTLD_NOW | RTLD_LOCAL;
   const char *slash = dladdr((const void *)names, &self) ? strrchr(self.dli_fname, '/') : NULL;
   if (slash && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, soname) <
                    sizeof path)
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    handle = dlopen(path, flags);
+  return handle ? handle : dlopen(soname, flags);
+}
+
+static void *library;
+
+// As a guest, but where the program has libtc for itself: its settings hold.
+static void open_library(void) {
+  is_shared = open_at(RTLD_NOLOAD) != NULL;
+  library = open_at(0);
   tc_status (*embed)(void);
-  *(void **)&embed = handle ? dlsym(handle, "tc_embed") : NULL;
-  if (embed && embed() != TC_OK) tc_shim_say("libtc is in use by the program itself, whose settings hold");
-  return handle;
+  *(void **)&embed = library && !is_shared ? dlsym(library, "tc_embed") : NULL;
+  if (embed) (void)embed();
+}
+
+void *tc_shim_open_library(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_library);
+  return library;
 }
 
 static void set_functions(void) {
   void *handle = tc_shim_open_library();
-  if (!handle) tc_shim_say("libtc cannot be opened, so BLAS stays with its library: %s", dlerror());
+  const char *why = handle ? NULL : dlerror();
+  if (!handle)
+    tc_shim_say("libtc cannot be opened, so BLAS stays with its library%s%s", why ? ": " : "", why ? why : "");
   for (int i = 0; i < TC_SHIM_ACTIONS && handle; i++)
     if (names[i]) functions[i] = dlsym(handle, names[i]);
   if (handle && !functions[TC_SHIM_GEMM])

@@ -122,12 +122,14 @@ const tc_shim_options *tc_shim_read_options(void) {
   is_reading = true;
   locale_t before = tc_shim_locale_enter();
   options = (tc_shim_options){
-      .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};
+      .level = TC_SHIM_EAGER, .is_read = true, .least = TC_SHIM_LEAST, .bus = 25, .device = 20e3, .on = "tc:cuda"};
   read_level(&options);
   read_estimate(&options);
   read_number("TC_SHIM_MIN", &options.least);
   read_number("TC_SHIM_PEAK", &options.peak);
-  options.least_volume = options.least * options.least * options.least;
+  options.least_volume = setting("TC_SHIM_MIN") ? options.least * options.least * options.least : -1;
+  options.cache = kept_setting("TC_CACHE_DIR");
+  options.core = kept_setting("OPENBLAS_CORETYPE");
   const char *on = kept_setting("TC_SHIM_DEVICE");
   if (on) options.on = on;
   options.profile = kept_setting("TC_SHIM_PROFILE");

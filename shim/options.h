@@ -6,6 +6,8 @@
 
 typedef enum tc_shim_level { TC_SHIM_OFF, TC_SHIM_TRACE, TC_SHIM_EAGER, TC_SHIM_WRITEBACK, TC_SHIM_LAZY } tc_shim_level;
 
+enum { TC_SHIM_LEAST = 48 };
+
 typedef struct tc_shim_options {
   tc_shim_level level;
   bool is_read;  // false: this call is in a signal handler that came while they are read
@@ -13,8 +15,10 @@ typedef struct tc_shim_options {
   const char *profile;  // the file it is written to; NULL: printed
   const char *only, *except;  // modules, with commas; NULL: all, none
   const char *library;  // the real BLAS; NULL: what the caller would have had
-  double least;  // the size of a call that libtc gets
-  double least_volume;  // its cube
+  double least;  // the size of a call that libtc gets, or TC_SHIM_LEAST
+  double least_volume;  // its cube; negative: TC_SHIM_MIN is not set
+  const char *cache;  // TC_CACHE_DIR; NULL: nothing is kept
+  const char *core;  // OPENBLAS_CORETYPE, which changes what a size is worth; NULL: not set
   double peak;  // GFLOP/s in f64 of this machine; 0: measured
   const char *on;  // the device of level writeback, such as "tc:cuda"
   double bus, device;  // of a device that one thinks of: GB/s, GFLOP/s

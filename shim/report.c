@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "shim/defer.h"
+#include "shim/file.h"
 #include "shim/find.h"
 #include "shim/options.h"
 #include "shim/peak.h"
@@ -251,13 +252,8 @@ static void print_lines(FILE *f, const summary *s) {
 // Behind what is there, in one write, so that processes do not mix their lines.
 static void write_file(const char *path, const char *text, size_t bytes) {
   int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  size_t at = 0;
-  while (file >= 0 && at < bytes) {
-    ssize_t n = write(file, text + at, bytes - at);
-    if (n < 0 && errno != EINTR) break;
-    at += n > 0 ? (size_t)n : 0;
-  }
-  if (file < 0 || at < bytes) tc_shim_say("the profile cannot be written to %s: %s", path, strerror(errno));
+  if (file < 0 || !tc_shim_write(file, text, bytes))
+    tc_shim_say("the profile cannot be written to %s: %s", path, strerror(errno));
   if (file >= 0) close(file);
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/direct.h"
 #include "shim/library.h"
 #include "shim/options.h"
 #include "shim/plain.h"
@@ -400,9 +401,7 @@ static void settle_block(tc_shim_block *b) {
 // False inside a call of libtc's own, such as the end of a thread. What it does there, system calls
 // among it, touches nothing of ours.
 static bool is_usable(void) {
-  bool usable = self.tc->eval(0, NULL) != TC_ERR_STATE;
-  self.tc->clear_error();
-  return usable;
+  return self.tc->eval(0, NULL) != TC_ERR_STATE;
 }
 
 void tc_shim_values_settle(void) {
@@ -474,6 +473,10 @@ bool tc_shim_values_start(const char *device, const char **out_why) {
   self.device = device;
   self.tc = tc_shim_library();
   *out_why = "libtc is not there";
+  if (self.tc && tc_shim_library_is_shared()) {  // its kernels would meet what waits, inside libtc
+    *out_why = "the program uses libtc itself";
+    return false;
+  }
   if (!self.tc || (device && !is_device_there(out_why))) return false;
   return tc_shim_memory_start(&keeper, out_why);
 }

@@ -162,6 +162,15 @@ static void put_dot(kir_case *f, int lanes, uint32_t i, const uint32_t v[3], boo
 #undef SMALL
 }
 
+// Sums of bytes, of every pair of signs: of two in a row that share an operand.
+static void put_dot4(kir_case *f, int lanes, uint32_t i, const uint32_t v[3]) {
+  tc_kir *n = &f->n;
+  for (int is_signed = 0; is_signed < 4; is_signed++) {
+    uint32_t first = OP3(n, DOT4, TC_I32, lanes, is_signed, v[0], v[1], v[2]);
+    store(f, TC_I32, lanes, i, OP3(n, DOT4, TC_I32, lanes, is_signed, v[2], v[1], first), "DOT4");
+  }
+}
+
 static void put_lookups(kir_case *f, int lanes, uint32_t i, uint32_t at) {
   for (int row = 0; row < TC_KIR_TABLE_ROWS; row++)
     store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
@@ -215,7 +224,7 @@ static void put_all_ops(kir_case *f, tc_type t, int lanes, uint32_t i, const uin
     if (t == TC_I32) {
       BIN(MULHU);
       for (int small = 0; small < 2 && n->threads == 0; small++) put_dot(f, lanes, i, v, small);
-      if (n->threads == 0) put_lookups(f, lanes, i, v[0]);
+      if (n->threads == 0) put_dot4(f, lanes, i, v), put_lookups(f, lanes, i, v[0]);
     }
   }
   CMP(EQ);

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import c_source  # noqa: E402
 import check_comments  # noqa: E402
+import check_docs  # noqa: E402
 import check_layers  # noqa: E402
 import check_tables  # noqa: E402
 import check_words  # noqa: E402
@@ -141,6 +142,8 @@ def test_comments():
     long = " ".join(["word"] * 26)
     says(findings(check_comments.check_sentences, f"// One.\n// {long[:60]}\n// {long[61:]}.\n"), "a sentence of 26 words")
     says(findings(check_comments.check_sentences, f"int a;  // {long}\n"), "a sentence of 26 words")
+    says(findings(check_comments.check_sentences, f"// ==== piece ====\n// {long}.\n", "kernels/gpu/a.k"), "a sentence of 26 words")
+    assert not findings(check_comments.check_sentences, f"// ==== piece ====\n// {long[5:]}.\n", "kernels/gpu/a.k")
     half = " ".join(["word"] * 13)
     for good in f"// {half}. {half}.\n", f"//   {long}\n", f"// - {long}\n", f"// {half}:\n//   {long}\n// {half}\n", f'char *s = "// {long}";\n', f"// {half}, e.g. {' '.join(['w'] * 10)}.\n":
         assert not findings(check_comments.check_sentences, good), (good, findings(check_comments.check_sentences, good))
@@ -153,6 +156,9 @@ def test_shape():
     cases = "".join(f"    case {i}: return {i};\n" for i in range(70))
     assert not findings(check_comments.check_functions, f"int f(int a) {{\n  switch (a) {{\n{cases}  }}\n  return 0;\n}}\n")
     says(findings(check_comments.check_functions, f"int f(int a) {{\n  switch (a) {{\n{cases}  }}\n{body}}}\n"), "f has")
+    says(findings(check_comments.check_verbs, "\nstatic const tc_x *find(int a) {\n"), "find_what?")
+    assert not findings(check_comments.check_verbs, "static int find_place(int a) {\nvoid find(int a);\nstatic int runs(void) {\n")
+    assert not findings(check_comments.check_verbs, "static inline int add(int a) {\n", "lazy/a/b_shorthand.h")
     says(findings(check_comments.check_file, "\n" * 601), "601 lines")
     assert not findings(check_comments.check_file, "\n" * 600)
     texts = {"a.h": "enum op {\n#define X(NAME) OP_##NAME,\n#include \"x.def\"\n};\n", "x.def": "X(LOAD)\nX(STORE)\n"}
@@ -160,7 +166,20 @@ def test_shape():
     assert names == {"OP_LOAD", "OP_STORE"}, names
     says(findings(check_comments.check_ranges, "  if (i->op >= OP_LOAD && i->op <= OP_STORE) f();\n", names=names), "a range of enumerators")
     says(findings(check_comments.check_ranges, "  if (op < OP_LOAD || op > OP_STORE) f();\n", names=names), "a range of enumerators")
+    for other in "OP_LOAD <= op && op <= OP_STORE", "op >= OP_LOAD && OP_STORE >= op", "i->op > OP_LOAD && i->op < OP_STORE":
+        says(findings(check_comments.check_ranges, f"  if ({other}) f();\n", names=names), "a range of enumerators")
+    assert not findings(check_comments.check_ranges, "  if (LEAST <= n && n <= OP_STORE) f();\n", names=names)
     assert not findings(check_comments.check_ranges, "  if (n >= LEAST && n <= MOST && op == OP_LOAD) f();\n", names=names)
+
+
+# ---- check_docs ----
+
+def test_docs():
+    text = "`take_spares` and `x->n_left / 2`, `tc_take`, `TC_LOG`, `io_uring`, plain_word.\n```\n`printed_text`\n```\n`a/b_c.md`, `row_*`, `<some_name>`, `one`\n"
+    assert set(check_docs.identifiers(text)) == {"take_spares", "n_left", "tc_take", "TC_LOG", "io_uring"}, set(check_docs.identifiers(text))
+    assert list(check_docs.stale_identifiers("docs/a.md", text, {"n_left"})) == ["docs/a.md: no identifier take_spares"]
+    assert not list(check_docs.stale_identifiers("docs/a.md", text, {"n_left", "take_spares"}))
+    assert not list(check_docs.stale_identifiers("docs/from-pytorch.md", text, set()))
 
 
 # ---- check_tables ----
@@ -170,7 +189,9 @@ def test_tables():
     n, bad = check_tables.check(table)
     assert n == 1 and bad == ["a/x.def: ROW: column 3 (rest) is read by nobody"], bad
     says(check_tables.check({"a/x.def": "ROW(A)\n"})[1], "nobody expands its rows")
-    says(check_tables.check({"a.c": "  if (op >= TC_OP_ADD) f();\n"})[1], "a range over enumerators")
+    for breach in "op >= TC_OP_ADD", "TC_OP_ADD <= op && op <= TC_OP_MUL", "op >= TC_IR_ADD", "TC_IR_ADD <= op", "op < TC_KIND_FOLD":
+        says(check_tables.check({"a.c": f"  if ({breach}) f();\n"})[1], "a range over enumerators")
+    assert not check_tables.check({"a.c": "  if (x->TC_IR_ADD == 1 << TC_IR_ADD) f();\n"})[1]
     table["a/b.c"] = "#define ROW(NAME, n, \\\n  ...) {__VA_ARGS__},\n"
     assert check_tables.check(table) == (1, [])
     lists = {"a.h": "#define LIST(X) X(A, 1) X(B, 2) X(C)\n",

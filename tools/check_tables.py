@@ -14,7 +14,7 @@ import c_source
 from c_source import ROOT
 
 # Enumerators made from a table: `op >= TC_OP_A && op <= TC_OP_B` is a column that is missing.
-RANGE = re.compile(r"(?:[<>]=?|\.\.\.) *TC_(?:OP|KIND)_[A-Z]\w*|TC_(?:OP|KIND)_[A-Z]\w* *(?:[<>]=?(?![<>=])|\.\.\.)")
+RANGE = re.compile(r"(?:(?<![<>-])[<>]=?|\.\.\.) *TC_(?:OP|KIND|IR)_[A-Z]\w*|TC_(?:OP|KIND|IR)_[A-Z]\w* *(?:[<>]=?(?![<>=])|\.\.\.)")
 TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "include", "tests", "tools", "bench", "examples"]
 
 

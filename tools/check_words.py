@@ -13,7 +13,7 @@ from c_source import ROOT
 
 TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "shim", "include", "examples", "tests", "tools", "docs", "bench",
         "README.md", "dev", "meson.build", "meson_options.txt"]
-TEXTS = (".c", ".h", ".def", ".hpp", ".cpp", ".py", ".md", ".txt", ".trace", ".map", ".1", ".3", ".case", ".cases", "meson.build", "dev")
+TEXTS = (".c", ".h", ".def", ".hpp", ".cpp", ".k", ".py", ".md", ".txt", ".trace", ".map", ".1", ".3", ".cases", "meson.build", "dev")
 WORD = re.compile(r"(?:\w+/)*\w+\.(?:c|h|def)\b|\w+")  # a name of a file, or a word
 LIST = "tools/retired_words.txt"
 # The list itself, its test, and history, which tells of what was.

@@ -653,13 +653,14 @@ def products():
             a, b = randn(sa, ty), randn(sb, ty)
             fl = ty in FLOATS
             want = torch.from_numpy(np.asarray(np.matmul(a.double().numpy(), b.double().numpy()))).to(a.dtype) if fl else torch.from_numpy(np.asarray(np.matmul(a.numpy(), b.numpy())))
+            sums = torch.from_numpy(np.asarray(np.matmul(a.int().numpy(), b.int().numpy()))) if ty == "u8" else want  # i32 of bytes
             size = float((a.double().abs().sum() * (b.double().abs().max() if b.numel() else 0))) if fl else 0
             tol = ulps(1, 4 * (EPS["f64"] if ty == "f64" else EPS["f32"]) * size) if fl else ulps(0)
             hows = (("", ""), ("T", ""), ("", "T"), ("T", "T"), ("S", "R")) if len(sa) > 1 and len(sb) > 1 and not big else (("", ""),)
             for ha, hb in hows if ty in ("f32", "i32") else hows[:1]:
-                case("tc_matmul", [], [(a, ha), (b, hb)], want, tol)
+                case("tc_matmul", [], [(a, ha), (b, hb)], sums, tol)
             if len(sa) == 3 and len(sb) == 3:
-                case("tc_bmm", [], [a, b], want, tol)
+                case("tc_bmm", [], [a, b], sums, tol)
             if len(sa) == 1 and len(sb) == 1:
                 case("tc_dot", [], [a, b], want, tol)
     for ty in FLOATS + ("i32",):
@@ -1173,8 +1174,37 @@ def every_type():
         case("tc_conv3d", [[], [], [], [], 0], [z, w, None], want, loose(ty, want, 4))
 
 
+# ---- Bytes by a scale and a zero point ----
+def quantization():
+    group("quantize")
+    kinds = {"i8": torch.qint8, "u8": torch.quint8}
+
+    def both(x, scale, zero, ty, q, options, symmetric):
+        back = q.dequantize()
+        given = [None] if symmetric else []
+        for z in given + [zero]:
+            case("tc_quantize", [ty, *options], [x, scale, z], q.int_repr(), ulps(0))
+            case("tc_dequantize", [*options], [q.int_repr(), scale, z], back, ulps(0))
+
+    x = torch.cat([randn([5, 16], "f32", 40.0).flatten(), tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1e6, -1e6, 0.0, 0.05, 0.15, -0.15, 0.35, 1e-30, 127.5, -128.5, 12.7], "f32")]).reshape(6, 16)
+    for ty, zero in (("i8", 0), ("i8", -7), ("u8", 0), ("u8", 128)):
+        for scale in (1.0, 0.1, 0.37):
+            q = torch.quantize_per_tensor(x, scale, zero, kinds[ty])
+            both(x, tensor(scale, "f32"), tensor(zero, "i32"), ty, q, [0, 0], zero == 0)
+    for ty in ("i8", "u8"):
+        for axis in (0, 1):
+            n = x.shape[axis]
+            scale, zero = torch.arange(1, n + 1).float() * 0.11, (torch.arange(n) * 5 % 9).int()
+            q = torch.quantize_per_channel(x, scale, zero, axis, kinds[ty])
+            both(x, scale, zero, ty, q, [axis, 0], False)
+    scale = torch.arange(1, 25).float() * 0.07  # of groups: as if each were a channel
+    q = torch.quantize_per_channel(x.reshape(24, 4), scale, torch.zeros(24).int(), 0, torch.qint8)
+    case("tc_quantize", ["i8", 1, 4], [x, scale.reshape(6, 4), None], q.int_repr().reshape(6, 16), ulps(0))
+    case("tc_dequantize", [1, 4], [q.int_repr().reshape(6, 16), scale.reshape(6, 4), None], q.dequantize().reshape(6, 16), ulps(0))
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, by_order, rotary, pool_options, every_type, attention):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, by_order, rotary, pool_options, every_type, attention, quantization):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

@@ -48,12 +48,18 @@ def emitters():
 
 
 def unexplained():
-    """Reasons that TC_LOG=fusion gives and docs/fusion.md does not explain."""
-    text = (ROOT / "lowering/fusion/print.c").read_text()
-    body = re.search(r"^static const char \*why_apart\(.*?^\}", text, re.M | re.S).group(0)
-    reasons = re.findall(r'"([a-z][^"]*)"', body)
-    page = (ROOT / "docs/fusion.md").read_text()
-    return [reason for reason in reasons if reason not in page] if reasons else ["why_apart has no reasons"]
+    """Reasons that TC_LOG=fusion gives and docs/fusion.md does not explain: the texts that functions named why_.. return."""
+    page, n, missing = (ROOT / "docs/fusion.md").read_text(), 0, []
+    for path in sorted((ROOT / "lowering/fusion").glob("*.c")):
+        text = path.read_text()
+        defines = dict(re.findall(r"^#define (\w+) (\d+)\b", text, re.M))
+        text = re.sub(r'" TEXT_OF\((\w+)\) "', lambda m: defines[m.group(1)], text)
+        for body in re.findall(r"^(?:static )?const char \*(?:tc_fuser_)?why_\w+\(.*?^\}", text, re.M | re.S):
+            for reason in re.findall(r'"([a-z][^"]*)"', body):
+                n += 1
+                if reason not in page and reason not in missing:
+                    missing.append(reason)
+    return missing if n else ["no reasons are found"]
 
 
 # ---- From a run ----

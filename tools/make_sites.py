@@ -290,6 +290,7 @@ CPP_DEFAULTS = {
     "tc_kl_div_options options": "tc_kl_div_options()",
     "tc_margin_options options": "tc_margin_options()",
     "tc_rotary_options options": "tc_rotary_options()",
+    "tc_quantize_options options": "tc_quantize_options()",
 }
 POINTER_HEAD = """
 // The one element of t, converted to what out points to.

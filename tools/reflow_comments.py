@@ -13,7 +13,7 @@ import textwrap
 
 COMMENT_COLUMNS, COLUMNS, OLD_COLUMNS = 100, 120, 150
 LABEL = re.compile(r"[A-Z][\w ]{0,20}: ")
-KEPT = re.compile(r"//($|[^ ]| {3,}| [-*] | \d+[.)] |.*clang-format|.*://)")
+KEPT = re.compile(r"//($| ====|[^ ]| {3,}| [-*] | \d+[.)] |.*clang-format|.*://)")
 
 
 def wrap(indent, words):

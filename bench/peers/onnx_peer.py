@@ -127,6 +127,12 @@ if bench == "bert_infer":
         path = os.path.join(folder, "bert.onnx")
         onnx.save(bert(n, side), path)
         model = optimizer.optimize_model(path, model_type="bert", num_heads=12, hidden_size=768, opt_level=1).model
+        if case.endswith("_int8"):
+            from onnxruntime.quantization import quantize_dynamic
+
+            onnx.save(model, path)
+            quantize_dynamic(path, path + ".int8", per_channel=True, extra_options={"DefaultTensorType": TensorProto.FLOAT})
+            model = onnx.load(path + ".int8")
 else:
     name, x = "x", cases.floats((n, 3, side, side), 1)
     model = resnet([2, 2, 2, 2], False, n, side) if bench == "resnet18_infer" else resnet([3, 4, 6, 3], True, n, side)

@@ -437,6 +437,8 @@ def resnet_infer():
 
 def bert_infer():
     model = model_of()
+    if case.endswith("_int8"):
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear})
     return evaluator(model, ids(model, *cases.shape_of(case)))
 
 

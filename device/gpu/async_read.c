@@ -37,7 +37,7 @@ static void destroy_all(tc_gpu *g, tc_gpu_async_read **list, bool reached) {
 static tc_status finish_first_copy(tc_gpu *g) {
   tc_gpu_async_read *l = g->reads;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
-  tc_status st = tc_gpu_check(g, g->driver->entry->event_wait(l->event), "waiting for what was asked for before");
+  tc_status st = tc_gpu_await(g, l->event, "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st != TC_OK) return st;
   memcpy(l->to, l->pinned, l->bytes);

@@ -22,7 +22,7 @@ tc_status tc_gpu_in_flight_wait(tc_gpu *g) {
   TC_TRY(make_marks(a));
   void **mark = &a->mark[a->n_runs % a->n];
   if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
-  return tc_gpu_check(g, g->driver->entry->event_wait(*mark), "waiting for earlier runs");
+  return tc_gpu_await(g, *mark, "waiting for earlier runs");
 }
 
 tc_status tc_gpu_in_flight_mark(tc_gpu *g) {

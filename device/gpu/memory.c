@@ -85,7 +85,7 @@ static tc_status next_piece(tc_gpu *g) {
   tc_gpu_staging *s = &g->to;
   TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
   s->piece = (s->piece + 1) % TC_GPU_PIECES, s->used = 0;
-  return tc_gpu_check(g, g->driver->entry->event_wait(s->event[s->piece]), "waiting for a copy to the device");
+  return tc_gpu_await(g, s->event[s->piece], "waiting for a copy to the device");
 }
 
 // pre: begun.
@@ -164,7 +164,7 @@ static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
   tc_gpu_staging *s = &g->from;
   tc_status st = tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device");
   if (st != TC_OK) return st;
-  st = tc_gpu_check(g, g->driver->entry->event_wait(s->event[piece]), "waiting for what was asked for before");
+  st = tc_gpu_await(g, s->event[piece], "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st == TC_OK) memcpy(to, s->at + piece * TC_GPU_PIECE_BYTES, n);
   return st;

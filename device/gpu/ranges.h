@@ -1,7 +1,7 @@
 // Ranges in the timelines of vendors' profilers, by NVTX and ROCTX. Each sync point of a GPU is a
 // range. Inside it each launched kernel, or the graph that replays them, is one.
 // Invariants: a library is opened only if a profiler started the process, or TC_PROFILE asks.
-// Threads: thread-safe; a thread's ranges kernel.
+// Threads: thread-safe; a thread's ranges nest.
 #pragma once
 
 #include "device/device.h"

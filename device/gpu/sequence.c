@@ -55,7 +55,7 @@ struct tc_gpu_sequence {
   tc_gpu_launch *launch;
   uint64_t **first;  // a kernel's parameter for each launch: where its words begin
   tc_gpu_request *request;  // one for each library's call, in order
-  graph graph[GRAPHS];  // one is used if there are no calls, whose guard is empty
+  graph graph[GRAPHS];  // without calls the first alone is used; its guard is empty
   tc_gpu_graph_copies copies;  // the operands that the next one copies
   graph copying;  // used only with calls
   const char *fixed;  // why there is no such graph, static; NULL: there may be
@@ -535,7 +535,7 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
   TC_TRY(tc_gpu_in_flight_mark(g));
-  TC_TRY(tc_gpu_check(g, g->driver->entry->event_wait(timer[s->n]), "waiting for kernels that are timed"));
+  TC_TRY(tc_gpu_await(g, timer[s->n], "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;
     TC_TRY(tc_gpu_check(g, g->driver->entry->event_elapsed(&ms, timer[i], timer[i + 1]), "asking what a kernel took"));

@@ -7,6 +7,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/log.h"
+#include "runtime/profile_file.h"
 
 #define MOST_RETIRED 256
 
@@ -77,6 +78,13 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what) {
   if (atomic_load(&g->lost)) return tc_gpu_refuse_lost(g);
   if (verdict == TC_GPU_OUT_OF_MEMORY) return tc_gpu_fail_out_of_memory(g, text);
   return TC_FAIL(TC_ERR_DEVICE, "%s: %s", tc_device_name(g->device), text);
+}
+
+tc_status tc_gpu_await(tc_gpu *g, void *event, const char *what) {
+  uint64_t from = tc_profile_wait_begin();
+  int result = event ? g->driver->entry->event_wait(event) : tc_gpu_port_wait(&g->port);
+  tc_profile_wait_end(from);
+  return tc_gpu_check(g, result, what);
 }
 
 bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result) {
@@ -167,7 +175,7 @@ tc_status tc_gpu_wait_for_runs(tc_gpu *g) {
   TC_TRY(tc_gpu_begin(g, "waiting"));
   tc_gpu_retired *list = take_retired(g);
   pthread_mutex_unlock(&g->lock);
-  tc_status st = tc_gpu_check(g, tc_gpu_port_wait(&g->port), "waiting for what was asked for before");
+  tc_status st = tc_gpu_await(g, NULL, "waiting for what was asked for before");
   pthread_mutex_lock(&g->lock);
   destroy_list(g, list);
   tc_gpu_end(g);

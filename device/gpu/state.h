@@ -106,6 +106,8 @@ bool tc_gpu_reach(tc_gpu *g);
 // Makes a status of a driver's result; the lock is not needed. A result that says so marks the
 // device lost.
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
+// Waits for an event, or NULL: for all that was launched before. A profile counts the time.
+tc_status tc_gpu_await(tc_gpu *g, void *event, const char *what);
 bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result);
 // Returns TC_ERR_MEMORY, with a list of what holds the device's memory. what: what was asked for.
 // pre: begun.

@@ -55,7 +55,7 @@ static tc_status send_piece(tc_gpu *g, tc_gpu_upload *u, char *to, const char *f
   tc_gpu_piece *x = &u->there[u->next];
   char *pinned = u->pinned + u->piece * TC_GPU_PIECE_BYTES;
   void *sent = u->sent[u->piece];
-  TC_TRY(tc_gpu_check(g, d->entry->event_wait(sent), "waiting for a copy to the device"));
+  TC_TRY(tc_gpu_await(g, sent, "waiting for a copy to the device"));
   memcpy(pinned, from, n);
   TC_TRY(tc_gpu_check(g, tc_gpu_port_follow(&g->port, TC_GPU_UP, x->moved), "waiting for an event"));
   TC_TRY(tc_gpu_check(g, d->write(&g->port, TC_GPU_UP, x->at, pinned, n), "copying to the device"));

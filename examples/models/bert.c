@@ -89,6 +89,10 @@ tc_status bert_load(const tc_nn_params *p, const tc_archive *a, const char *pref
   return st;
 }
 
+tc_status bert_quantize(tc_nn_params *p) {
+  return tc_nn_quantize_dynamic(p, "encoder.layer.*", 0);
+}
+
 // ---- Forward ----
 
 static tc_tensor layer(const tc_nn_params *p, const char *path, tc_tensor x, tc_nn_attention_options o) {
@@ -118,7 +122,7 @@ tc_tensor bert_forward(const tc_nn_params *p, tc_tensor ids, tc_tensor types, tc
   tc_tensor type = is_none(types) ? tc_select(type_weight, 0, 0) : tc_embedding(type_weight, types);
   tc_tensor x = tc_add(tc_add(tc_nn_embedding(p, "embeddings.word_embeddings", ids), type), position);
   x = tc_nn_layer_norm(p, "embeddings.LayerNorm", x, eps);
-  for (int l = 0; tc_nn_has(p, TC_NN_PATH("encoder.layer.%d.attention.self.query.weight", l)); l++)
+  for (int l = 0; tc_nn_has(p, TC_NN_PATH("encoder.layer.%d.attention.self.query.bias", l)); l++)
     x = layer(p, TC_NN_PATH("encoder.layer.%d", l), x, o);
   return x;
 }

@@ -18,6 +18,8 @@ bool bert_config_of(const tc_archive *a, const char *prefix, bert_config *out);
 tc_status bert_add(tc_nn_params *p, const bert_config *c) TC_MUST_USE;
 // tc_nn_load, from files with the older names LayerNorm.gamma and LayerNorm.beta too.
 tc_status bert_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
+// Makes the layers' weights bytes, after they are loaded.
+tc_status bert_quantize(tc_nn_params *p) TC_MUST_USE;
 // ids [b, t], token types [b, t] ({0, 0}: all 0), mask [b, t] (nonzero: a word, 0: padding, which
 // nobody attends to; {0, 0}: all are words) -> last hidden state [b, t, dim]. Where a whole row is
 // padding its tokens attend to all alike, as Hugging Face's do.

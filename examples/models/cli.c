@@ -44,6 +44,7 @@ typedef struct row {
   kind kind;
   size_t at;  // in cli
   const char *in_training;  // more help, of programs that train; or NULL
+  const char *of_bytes;  // more help, of programs whose layers may be of bytes; or NULL
   const char *with;  // the option without which this one says nothing; or NULL
   bool is_read;  // a file that a result must not take the place of
 } row;
@@ -71,7 +72,8 @@ static const row rows[] = {
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},
-    {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
+    {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype),
+     .of_bytes = "; int8: linear layers of bytes"},
     {"amp", "[=TYPE]", "autocast to bf16 (default) or f16; weights stay as they are", AMP, offsetof(cli, amp),
      ", f16 with a gradient scaler"},
     {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
@@ -95,7 +97,9 @@ static void help(const char *program, const char *about, const char *which) {
     if (!has(which, rows[i].name)) continue;
     snprintf(left, sizeof left, rows[i].kind == AMP ? "--%s%s" : "--%s %s", rows[i].name, rows[i].value);
     printf("  %-16s  %s%s\n", left, rows[i].help,
-           rows[i].in_training && has(which, "train") ? rows[i].in_training : "");
+           rows[i].in_training && has(which, "train") ? rows[i].in_training
+           : rows[i].of_bytes && has(which, "int8")   ? rows[i].of_bytes
+                                                      : "");
   }
   printf("  %-16s  %s\n", "--help", "this text");
 }
@@ -120,6 +124,8 @@ static void set(cli *c, const row *r, const char *text) {
         cli_fail("--%s %s: not a number from 0 on that a double can be", r->name, text);
       return;
     case TYPE:
+      c->int8 = strcmp(text, "int8") == 0;
+      if (c->int8) text = tc_type_name(TC_F32);
       for (int i = 0; i < 4; i++)
         if (strcmp(text, tc_type_name((tc_type[]){TC_F32, TC_BF16, TC_F16, TC_F64}[i])) == 0) {
           *(tc_type *)to = (tc_type[]){TC_F32, TC_BF16, TC_F16, TC_F64}[i];
@@ -206,6 +212,8 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
     given[number[at]] = true;
   }
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);
+  if (c.int8 && !has(which, "int8")) cli_fail("--dtype int8: this model has no such layers");
+  if (c.int8 && (c.train || c.save)) cli_fail("--dtype int8: bytes are not trained, and are not saved here");
   expect_company(given);
   expect_writable("output", c.output), expect_writable("save", c.save);
   if (c.output && c.save && is_one_place(c.output, c.save)) cli_fail("--output and --save are one file, %s", c.save);

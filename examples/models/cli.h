@@ -7,13 +7,15 @@
 typedef struct cli {
   const char *weights, *input, *output, *save, *labels, *mask, *types, *vocab, *device;
   tc_type dtype;
+  bool int8;  // true: linear layers are of bytes, and dtype is f32
   tc_type amp;  // what autocast casts to; TC_N_TYPES: no autocast
   int64_t batch, threads, train, generate, heads, top_k, seed;  // 0: not given
   double lr, momentum;
 } cli;
 
 // Options from the command line. which: the names of those that the program has, each with a space
-// after it; --help prints them after `about`. Sets device, threads and seed.
+// after it; with "int8 " --dtype int8 is one more type. --help prints them after `about`. Sets device, threads and
+// seed.
 cli cli_parse(int argc, char **argv, const char *about, const char *which);
 
 void cli_check(tc_status st);  // ends the program with the library's message unless it is TC_OK

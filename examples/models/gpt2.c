@@ -56,11 +56,18 @@ tc_status gpt2_add(tc_nn_params *p, const gpt2_config *c) {
   return st;
 }
 
+tc_status gpt2_quantize(tc_nn_params *p) {
+  tc_status st = tc_nn_quantize_dynamic(p, "h.*", 1);
+  if (st != TC_OK) return st;
+  if (!tc_is_valid(tc_nn_add(p, "lm_head.weight", tc_nn_get(p, "wte.weight")))) return tc_last_error()->status;
+  return tc_nn_quantize_dynamic(p, "lm_head", 0);
+}
+
 // ---- Keys and values of former tokens ----
 
 static int count_layers(const tc_nn_params *p) {
   int n = 0;
-  while (tc_nn_has(p, TC_NN_PATH("h.%d.attn.c_attn.weight", n))) n++;
+  while (tc_nn_has(p, TC_NN_PATH("h.%d.attn.c_attn.bias", n))) n++;
   return n;
 }
 
@@ -98,7 +105,9 @@ void gpt2_cache_fini(gpt2_cache *cache) {
 
 // ---- Forward ----
 
+// A weight lies [in, out], but as bytes [out, in], as any linear layer's.
 static tc_tensor dense(const tc_nn_params *p, const char *path, tc_tensor x) {
+  if (tc_nn_has(p, TC_NN_PATH("%s.weight_int8", path))) return tc_nn_linear(p, path, x);
   tc_tensor weight = tc_nn_get(p, TC_NN_PATH("%s.weight", path)), bias = tc_nn_get(p, TC_NN_PATH("%s.bias", path));
   return tc_add(tc_matmul(x, weight), bias);
 }
@@ -156,6 +165,7 @@ tc_tensor gpt2_forward(const tc_nn_params *p, tc_tensor ids, int n_heads, gpt2_c
 }
 
 tc_tensor gpt2_logits(const tc_nn_params *p, tc_tensor hidden) {
+  if (tc_nn_has(p, "lm_head.weight_int8")) return tc_nn_linear(p, "lm_head", hidden);
   return tc_linear(hidden, tc_nn_get(p, "wte.weight"), (tc_tensor){0, 0});
 }
 

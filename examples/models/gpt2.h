@@ -25,6 +25,9 @@ bool gpt2_config_of(const tc_archive *a, const char *prefix, gpt2_config *out);
 // the current scope. To load a file: tc_nn_load afterwards; before the scope ends that saves making
 // values that nobody sees.
 tc_status gpt2_add(tc_nn_params *p, const gpt2_config *c) TC_MUST_USE;
+// Makes the layers' weights bytes, after they are loaded, and those of the head, which is then no
+// longer the table of words.
+tc_status gpt2_quantize(tc_nn_params *p) TC_MUST_USE;
 // ids [b, t] -> hidden states [b, t, dim] after the last norm. With a cache (else NULL) the ids
 // follow those that it has, and go into it.
 tc_tensor gpt2_forward(const tc_nn_params *p, tc_tensor ids, int n_heads, gpt2_cache *cache);

@@ -15,8 +15,10 @@
 // tc_print ..) is TC_ERR_STATE. It makes no parameters, and assigns nothing from outside.
 // A body that returns another status than TC_OK ends the call with that status.
 //
-// Results, gradients and random draws are those of the loop written out in C, to the bit.
-// Only tc_while draws from counters of its own, and a branch that is not taken draws none.
+// Results, first gradients and random draws are those of the loop written out in C, to the bit.
+// docs/control-flow.md lists what differs: weights' gradients under autocast are summed in f32.
+// Gradients of tensors that reach a body in two ways may have their terms in another order.
+// tc_while draws from counters of its own, and a branch that is not taken draws none.
 // Bodies may have control flow of their own.
 // On failure every result is poison, and tc_last_error has the text of the status.
 // Threads: thread-compatible; each thread records its own trace. Bodies run in the calling thread.

@@ -64,6 +64,15 @@ TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
 // before an optimizer is created, since parameters become new handles. TC_ERR_DTYPE unless type is
 // floating.
 TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
+// Turns linear layers into layers of bytes, as torch.ao.quantization.quantize_dynamic does.
+// pattern: of their paths, such as "encoder.layer.*" (fnmatch(3)). Each that has a floating matrix
+// "weight" is turned. Two buffers replace it: weight_int8 [out, in], in which a row's greatest
+// magnitude is 127, and weight_scale [out], f32. tc_nn_linear then applies tc_linear_int8. A module
+// that is no linear layer fails for want of its weight.
+// out_axis: the weight's axis of outputs: 0 for [out, in], 1 for [in, out]. A file of such a model
+// is loaded by another that was turned likewise. Call it after loading numbers; a sync point.
+// TC_ERR_ARG where nothing matches; then nothing has changed.
+TC_API tc_status tc_nn_quantize_dynamic(tc_nn_params *p, const char *pattern, int out_axis);
 // All parameters and buffers from an archive, each from its name after prefix (NULL: none): see
 // tc_archive_load. A batch norm's num_batches_tracked that the archive lacks stays as it is.
 // TC_ERR_ARG for a name, TC_ERR_SHAPE or TC_ERR_DTYPE for a tensor that does not fit; then nothing
@@ -156,9 +165,11 @@ typedef struct tc_nn_rnn_options {
   bool batch_first;  // true: x is [b, t, in], the result [b, t, ...]; false: [t, b, ...]
   bool relu;  // of tc_nn_rnn, true: relu instead of tanh (nonlinearity="relu")
   double dropout;  // probability, of each layer's result but the last's, in training mode
-  // [b] of an integer type: steps of each sequence, from 1 to t; {0, 0}: all have t. Behind them
+  // [b] of an integer type: steps of each sequence, from 0 to t; {0, 0}: all have t. Behind them
   // results are 0, and the final state is that of the last step, as with pack_padded_sequence.
-  // Other lengths need no new plan
+  // Other lengths need no new plan. One out of range is TC_ERR_INDEX if it is known when this is
+  // called: stored in the host's memory, or of tc_full. Else it is taken as 0 or t, whichever is
+  // nearer
   tc_tensor lengths;
 } tc_nn_rnn_options;
 // A state of all layers and directions, in PyTorch's order.

@@ -14,6 +14,7 @@ TC_API tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init,
 TC_API tc_tensor tc_nn_add_buffer_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site);
 TC_API tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site);
 TC_API tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site);
+TC_API tc_status tc_nn_quantize_dynamic_at(tc_nn_params *p, const char *pattern, int out_axis, tc_site site);
 TC_API tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step,
@@ -102,6 +103,7 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_add_buffer(p, name, init...) tc_nn_add_buffer_at(p, name, __VA_OPT__(init,) TC_HERE)
 #define tc_nn_get(p, name...) tc_nn_get_at(p, __VA_OPT__(name,) TC_HERE)
 #define tc_nn_cast(p, type...) tc_nn_cast_at(p, __VA_OPT__(type,) TC_HERE)
+#define tc_nn_quantize_dynamic(p, pattern, out_axis...) tc_nn_quantize_dynamic_at(p, pattern, __VA_OPT__(out_axis,) TC_HERE)
 #define tc_nn_add_linear(p, path, in, out, bias...) tc_nn_add_linear_at(p, path, in, out, __VA_OPT__(bias,) TC_HERE)
 #define tc_nn_linear(p, path, x...) tc_nn_linear_at(p, path, __VA_OPT__(x,) TC_HERE)
 #define tc_nn_add_embedding(p, path, n, dim...) tc_nn_add_embedding_at(p, path, n, __VA_OPT__(dim,) TC_HERE)

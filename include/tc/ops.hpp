@@ -826,6 +826,18 @@ inline tensor outer(const tensor &a, const tensor &b, location at = location()) 
   recording r(at);
   return r.take(tc_outer_at(a, b, r.site));
 }
+inline tensor quantize(const tensor &x, const tensor &scale, const tensor &zero_point, tc_type type = TC_F32, tc_quantize_options options = tc_quantize_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_quantize_at(x, scale, zero_point, type, options, r.site));
+}
+inline tensor dequantize(const tensor &q, const tensor &scale, const tensor &zero_point, tc_quantize_options options = tc_quantize_options(), location at = location()) {
+  recording r(at);
+  return r.take(tc_dequantize_at(q, scale, zero_point, options, r.site));
+}
+inline tensor linear_int8(const tensor &x, const tensor &weight, const tensor &scale, const tensor &bias = tensor(), location at = location()) {
+  recording r(at);
+  return r.take(tc_linear_int8_at(x, weight, scale, bias, r.site));
+}
 inline tensor scaled_dot_product_attention(const tensor &q, const tensor &k, const tensor &v, const tensor &mask = tensor(), tc_attention_options options = tc_attention_options(), location at = location()) {
   recording r(at);
   return r.take(tc_scaled_dot_product_attention_at(q, k, v, mask, options, r.site));

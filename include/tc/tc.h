@@ -172,6 +172,8 @@ TC_API void tc_clear_error(void);
 // warnings to stderr, pins no thread and starts no thread that compiles or watches. It keeps no
 // files unless TC_CACHE_DIR says where. TC_EMBED=1 does the same. Errors are returned as ever; a
 // sink of tc_set_log still gets all lines.
+// After tc_embed the shared library stays loaded, and frees nothing in exit(): other threads may
+// still call it meanwhile.
 // TC_ERR_STATE after another call has read the environment: call it first. Thread-safe.
 TC_API tc_status tc_embed(void);
 // Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do
@@ -689,7 +691,8 @@ TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
 // TC_ERR_GRAD, and poison in out, if an x has neither requires_grad nor history.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
 // The accumulated gradient, of p's shape and type, or {0, 0} if there is none. p owns it: it lives
-// until it is zeroed, or p is released.
+// until it is zeroed, or p is released. What accumulates, unscales or clips it gives this handle
+// its new value.
 TC_API tc_tensor tc_grad(tc_tensor p);
 // Removes the gradients of n parameters, as set_to_none=True: the next backward begins anew.
 // TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.
@@ -821,7 +824,7 @@ TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options opt
 TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 TC_API tc_optimizer *tc_adagrad(const tc_tensor *params, int n, tc_adagrad_options options);  // torch.optim.Adagrad
-// torch.optim.NAdam; not for a gradient scaler's steps (amp.h: TC_ERR_STATE)
+// torch.optim.NAdam
 TC_API tc_optimizer *tc_nadam(const tc_tensor *params, int n, tc_nadam_options options);
 // torch.optim.RAdam. Its first steps, which are not rectified, have a plan of their own where eps
 // is TC_ZERO.
@@ -925,6 +928,11 @@ typedef struct tc_interpolate_options {
   tc_interpolation mode;  // TC_NEAREST if left out
   bool align_corners;  // true: the first and last elements stay where they are
 } tc_interpolate_options;
+// Of tc_quantize and tc_dequantize.
+typedef struct tc_quantize_options {
+  int axis;  // along which the channels of a scale of rank 1, or groups, lie
+  int64_t group;  // elements along axis that share a scale; 0: there are no groups
+} tc_quantize_options;
 // Of tc_scaled_dot_product_attention.
 typedef struct tc_attention_options {
   // true: query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to

@@ -71,7 +71,7 @@ static void take_span(int64_t elem_bytes, const tc_walk *w, void *out, const voi
   }
 }
 
-static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
+static tc_status take_elements(indexing *x, const tc_view *target, const tc_view *out) {
   int64_t elem_bytes = tc_ref_type_bytes(out->type), at[TC_SPAN];
   tc_walk *w = &x->walk;
   while (tc_walk_next(w)) {
@@ -152,7 +152,7 @@ static bool add_row(const tc_walk *w, const tc_view *target, const tc_view *src,
   return true;
 }
 
-static tc_status put(indexing *x, const tc_view *target, const tc_view *src, bool adds) {
+static tc_status put_elements(indexing *x, const tc_view *target, const tc_view *src, bool adds) {
   int64_t elem_bytes = tc_ref_type_bytes(src->type), at[TC_SPAN], of[TC_SPAN], n;
   tc_walk *w = &x->walk;
   while (tc_walk_next(w)) {
@@ -215,13 +215,13 @@ typedef void place_fn(indexing *x, const char *name, const tc_view *index, const
 tc_status tc_ref_gather(const tc_ref_call *call) {
   indexing x;
   along_index(&x, "gather", &call->in[1], &call->out, &call->in[0], call->attr[0]);
-  return take(&x, &call->in[0], &call->out);
+  return take_elements(&x, &call->in[0], &call->out);
 }
 
 tc_status tc_ref_index_select(const tc_ref_call *call) {
   indexing x;
   along_axis(&x, "index_select", &call->in[1], &call->out, &call->in[0], call->attr[0]);
-  return take(&x, &call->in[0], &call->out);
+  return take_elements(&x, &call->in[0], &call->out);
 }
 
 // The operands of a put, cut to one share of its result.
@@ -274,7 +274,7 @@ static tc_status put_into(const put_operands *p, const tc_view *target, bool add
   indexing x;
   p->place(&x, p->name, &p->index, &p->src, target, p->axis);
   x.extent = p->extent, x.first = p->first;
-  return put(&x, target, &p->src, adds);
+  return put_elements(&x, target, &p->src, adds);
 }
 
 // Copies x to out (already there if the caller gave x's buffer away), then puts src into it.
@@ -303,7 +303,7 @@ done:
   return st;
 }
 
-static tc_status add(const tc_ref_call *call, const char *name, place_fn *place) {
+static tc_status add_elements(const tc_ref_call *call, const char *name, place_fn *place) {
   put_operands p;
   if (!take_share(&p, call, name, place)) return TC_OK;
   return p.out.type == TC_F16 || p.out.type == TC_BF16 ? add_wide(&p) : put_into_copy(&p, true);
@@ -315,9 +315,9 @@ tc_status tc_ref_scatter(const tc_ref_call *call) {
 }
 
 tc_status tc_ref_scatter_add(const tc_ref_call *call) {
-  return add(call, "scatter_add", along_index);
+  return add_elements(call, "scatter_add", along_index);
 }
 
 tc_status tc_ref_index_add(const tc_ref_call *call) {
-  return add(call, "index_add", along_axis);
+  return add_elements(call, "index_add", along_axis);
 }

@@ -46,8 +46,8 @@ FIND_FN(i16, int16_t, int64_t, SAME, NEVER)
 FIND_FN(i32, int32_t, int64_t, SAME, NEVER)
 FIND_FN(i64, int64_t, int64_t, SAME, NEVER)
 
-static void find(const search *s, int64_t m, const int64_t *base, const tc_view *values, int64_t from, int64_t step,
-                 int64_t *at) {
+static void find_place(const search *s, int64_t m, const int64_t *base, const tc_view *values, int64_t from,
+                       int64_t step, int64_t *at) {
   double x[ABREAST];
   int64_t w[ABREAST];
   if (tc_ref_is_float(s->type))
@@ -89,7 +89,7 @@ tc_status tc_ref_searchsorted(const tc_ref_call *call) {
   tc_walk_begin(&w);
   while (tc_walk_next(&w)) {
     for (int64_t i = 0; i < w.n; i++) base[i] = w.offset[2] + i * w.step[2];
-    find(&s, w.n, base, &values, w.offset[0], w.step[0], at);
+    find_place(&s, w.n, base, &values, w.offset[0], w.step[0], at);
     tc_store_i64(out.type, out.ptr, w.offset[1], w.step[1], w.n, at);
   }
   return TC_OK;

@@ -79,7 +79,7 @@ static void give_asked(tc_walk *w, const tc_segment *s, uint32_t n, tc_node g) {
   for (int i = w->x_at[tc_walk_hash((uintptr_t)s->run, n, w->n_x_at)], next; i; i = next) {
     int x = (i - 1) / 2;
     const tc_slot *slot = tc_slot_of(w->xs[x].slot);
-    bool by_run = (i - 1) % 2, here = s->run ? by_run && slot->run == s->run && slot->home == n
+    bool by_run = (i - 1) % 2, here = s->run ? by_run && slot->run == s->run && slot->run_node == n
                                              : !by_run && slot->epoch == w->t->epoch && slot->node == n;
     tc_count(TC_PASS_WALK, 1);
     next = w->x_next[i - 1];
@@ -294,7 +294,7 @@ static bool wants_grad(tc_trace *t, tc_tensor x) {
   }
   if (s->epoch == t->epoch) return t->flag[s->node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
   return (s->flags & (TC_SLOT_GRAD | TC_SLOT_FREED)) ||
-         (s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)));
+         (s->run && (s->run->flag[s->run_node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)));
 }
 
 // Handles of the gradients in the current scope; zeros where nothing leads to x.
@@ -311,7 +311,7 @@ static void give_out(tc_walk *w, tc_tensor *out) {
     if (tc_walk_is_held(*g)) {
       const tc_slot *s = tc_walk_held_slot(*g, &h);
       const tc_stored v = {s->buf, s->shape, (tc_type)s->dtype, (tc_device)s->device, false};
-      out[i] = tc_trace_handle_stored(t, &v, s->run, s->home, true);
+      out[i] = tc_trace_handle_stored(t, &v, s->run, s->run_node, true);
       tc_walk_drop(w, g);
       continue;
     }

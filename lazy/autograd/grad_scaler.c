@@ -18,6 +18,7 @@
 #include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "lazy/trace/trace.h"
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 enum { N_STATES = 2 };
@@ -36,6 +37,7 @@ typedef struct seen {
 struct tc_grad_scaler {
   tc_grad_scaler_options options;
   tc_tensor scale, growth_tracker;
+  tc_watched *n_given;  // how often these were replaced
   seen *seen;
   uint32_t n_seen, cap_seen;
 };
@@ -62,7 +64,9 @@ tc_grad_scaler *tc_grad_scaler_create_at(tc_grad_scaler_options o, tc_site site)
     return NULL;
   }
   tc_grad_scaler *s = tc_calloc(1, sizeof *s);
-  if (!s) {
+  if (s) s->n_given = tc_watched_create("how often a gradient scaler was given its state", 0);
+  if (!s || !s->n_given) {
+    tc_free(s);
     tc_fail(TC_ERR_MEMORY, "grad_scaler_create", site, "no room for a scaler");
     return NULL;
   }
@@ -90,6 +94,7 @@ void tc_grad_scaler_destroy(tc_grad_scaler *s) {
   if (!s) return;
   forget_seen(s);
   tc_free(s->seen);
+  tc_watched_release(s->n_given);
   tc_release_at(s->scale, 0);
   tc_release_at(s->growth_tracker, 0);
   tc_free(s);
@@ -102,6 +107,7 @@ tc_tensor tc_grad_scaler_scale_at(tc_grad_scaler *s, tc_tensor loss, tc_site sit
   if (!s) return tc_poison(no_scaler("grad_scaler_scale", site));
   if (s->options.disabled) return loss;
   tc_tensor scale = s->scale;
+  (void)tc_capture_read(s->n_given);
   if (tc_is_valid(loss)) scale = tc_to_at(scale, tc_device_of_at(loss, site), site);
   tc_trace *t = tc_op_begin("grad_scaler_scale", site);
   tc_node x = tc_op_in(t, loss), by = tc_op_in(t, scale);
@@ -363,6 +369,8 @@ tc_status tc_grad_scaler_use_state_at(tc_grad_scaler *s, tc_tensor scale, tc_ten
   if (!s) return no_scaler("grad_scaler_use_state", site);
   TC_TRY(check_state(scale, 0, TC_F32, site));
   TC_TRY(check_state(growth_tracker, 1, TC_I32, site));
+  tc_capture_break_mine("a state that it gives a gradient scaler", "grad_scaler_use_state", site);
+  tc_watched_set(s->n_given, tc_watched_value(s->n_given) + 1);
   tc_tensor old[N_STATES] = {s->scale, s->growth_tracker};
   s->scale = tc_retain_at(scale, site), s->growth_tracker = tc_retain_at(growth_tracker, site);
   for (int i = 0; i < N_STATES; i++) tc_release_at(old[i], site);

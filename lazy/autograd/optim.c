@@ -160,6 +160,7 @@ tc_optimizer *tc_optim_create(const char *name, tc_site site, const tc_tensor *p
     return NULL;
   }
   *opt = options, opt->refs = 1;
+  opt->counts_there.has_product = options.rule == &tc_optim_nadam;
   if (add_group(opt, name, params, n, (tc_optim_group){lr, weight_decay, NAN, true}, site) == TC_OK) return opt;
   tc_free(opt);
   return NULL;
@@ -226,7 +227,7 @@ static tc_status next_counts(tc_optimizer *opt, int part, bool scaled, tc_site s
   for (int i = 0; i < opt->n; i++) {
     tc_optim_entry *e = &opt->entries[i];
     if (e->part != part || !e->takes_part || !(scaled || e->count != TC_ON_HOST)) continue;
-    TC_TRY(tc_step_counts_next(c, e->count, e->n_steps, e->param, site, &e->next_count));
+    TC_TRY(tc_step_counts_next(c, e->count, e->n_steps, e->mu_product, e->param, site, &e->next_count));
   }
   return TC_OK;
 }
@@ -340,10 +341,6 @@ static void capture_step(tc_optimizer *opt, tc_trace *t, int part, uint32_t firs
 // Steps the parameters of one part, which are on one device.
 static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, tc_site site) {
   bool is_counted_there = opt->n_counts && (skip || opt->counts_there.n);
-  if (skip && opt->rule == &tc_optim_nadam)
-    return tc_fail(
-        TC_ERR_STATE, "grad_scaler_step", site,
-        "nadam counts its momenta on the host, which does not know of skipped steps; take another optimizer");
   TC_TRY(ensure_states(opt, part, is_counted_there, site));
   if (is_counted_there) TC_TRY(next_counts(opt, part, skip, site));
   tc_status st = TC_OK;
@@ -353,7 +350,8 @@ static tc_status step_part(tc_optimizer *opt, int part, const tc_tensor *skip, t
   tc_node skipped = skip ? tc_op_in(t, skip[part]) : TC_NODE_ERR;
   bool ok = !skip || skipped != TC_NODE_ERR;
   if (is_counted_there) tc_capture_break_op(t, "a step that is counted on the device");
-  if (ok && is_counted_there) ok = tc_step_counts_record(&opt->counts_there, t, skipped);
+  if (ok && is_counted_there)
+    ok = tc_step_counts_record(&opt->counts_there, t, skipped) && tc_optim_count_step_there(opt, t, skipped);
   for (int i = 0; i < opt->n && ok; i++)
     if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i], skipped);
   if (TC_UNLIKELY(t->capture != NULL) && ok && !is_counted_there) capture_step(opt, t, part, first_arg);
@@ -487,9 +485,20 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
   int k = i % names_each(opt);
   if (k == opt->n_states && e->count != TC_ON_HOST)
     return tc_cast_at(opt->counts_there.at[e->count].steps, TC_F64, site);
+  if (k > opt->n_states && e->count != TC_ON_HOST) return tc_detach_at(opt->counts_there.at[e->count].product, site);
   if (k >= opt->n_states)
     return tc_full_at(TC_SCALAR, k == opt->n_states ? (double)e->n_steps : e->mu_product, TC_F64, site);
   return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
+}
+
+// What an entry has counted on the device is the host's from here on; a sync point.
+static tc_status count_on_host(tc_optimizer *opt, tc_optim_entry *e, tc_site site) {
+  if (e->count == TC_ON_HOST) return TC_OK;
+  const tc_step_count *c = &opt->counts_there.at[e->count];
+  TC_TRY(tc_item_at(c->steps, TC_I64, &e->n_steps, site));
+  if (opt->counts_there.has_product) TC_TRY(tc_item_at(c->product, TC_F64, &e->mu_product, site));
+  tc_step_counts_move(&opt->counts_there, &e->count, TC_ON_HOST);
+  return TC_OK;
 }
 
 static tc_status set_steps(tc_optimizer *opt, tc_optim_entry *e, tc_tensor value, tc_site site) {
@@ -497,16 +506,17 @@ static tc_status set_steps(tc_optimizer *opt, tc_optim_entry *e, tc_tensor value
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
   if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
+  TC_TRY(count_on_host(opt, e, site));
   e->n_steps = (int64_t)steps;
-  tc_step_counts_move(&opt->counts_there, &e->count, TC_ON_HOST);
   return TC_OK;
 }
 
-static tc_status set_mu_product(tc_optim_entry *e, tc_tensor value, tc_site site) {
+static tc_status set_mu_product(tc_optimizer *opt, tc_optim_entry *e, tc_tensor value, tc_site site) {
   double product = 0;
   TC_TRY(tc_item_at(value, TC_F64, &product, site));
   if (!(product >= 0 && product <= 1))
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "mu_product is %g, not within [0, 1]", product);
+  TC_TRY(count_on_host(opt, e, site));
   e->mu_product = product;
   return TC_OK;
 }
@@ -517,7 +527,8 @@ tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, t
     return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   tc_optim_entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
-  if (k >= opt->n_states) return k == opt->n_states ? set_steps(opt, e, value, site) : set_mu_product(e, value, site);
+  if (k >= opt->n_states)
+    return k == opt->n_states ? set_steps(opt, e, value, site) : set_mu_product(opt, e, value, site);
   TC_TRY(ensure_state(opt, e, site));
   tc_trace *t = tc_op_begin("optimizer_set_state", site);
   bool tape = tc_rec_tape(t, false);

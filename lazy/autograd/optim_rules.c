@@ -170,17 +170,74 @@ static double nadam_mu(const tc_optimizer *opt, double step) {
   return opt->momentum * (1 - 0.5 * pow(0.96, step * opt->nadam.momentum_decay));
 }
 
-// Counted on the host alone: its steps are not skipped on the device (optim.c).
+// The same on the device, of a step's number in f64.
+static tc_node nadam_mu_there(const tc_optimizer *opt, tc_trace *t, tc_node step) {
+  tc_node power = tc_rec_unary(t, TC_OP_EXP, f_num(t, TC_OP_MUL, step, opt->nadam.momentum_decay * log(0.96)));
+  return f_num(t, TC_OP_MUL, tc_rec_num_first(t, TC_OP_SUB, tc_num_float(1), f_num(t, TC_OP_MUL, power, 0.5)),
+               opt->momentum);
+}
+
+// What NAdam's steps take from the number of the step: the rates of the gradient and of its
+// average, and the correction of the root.
+typedef struct nadam_numbers {
+  double of_gradient, of_average, root;
+  tc_node of_gradient_there, of_average_there, root_there;
+} nadam_numbers;
+
+static nadam_numbers nadam_host(const tc_optimizer *opt, const tc_optim_entry *e, double lr) {
+  double step = (double)e->n_steps + 1, mu = nadam_mu(opt, step), mu_next = nadam_mu(opt, step + 1);
+  double product = e->mu_product * mu;
+  return (nadam_numbers){.of_gradient = -lr * (1 - mu) / (1 - product),
+                         .of_average = -lr * mu_next / (1 - product * mu_next),
+                         .root = 1 / sqrt(1 - pow(opt->nadam.beta2, step)),
+                         .of_gradient_there = TC_NODE_ERR};
+}
+
+// In f64, since products of many momenta are near 0 and their complements near 1.
+static nadam_numbers nadam_there(const tc_optimizer *opt, tc_trace *t, const tc_step_count *c, double lr,
+                                 tc_type type) {
+  tc_node step = tc_rec_cast(t, c->number, TC_F64);
+  tc_node mu = nadam_mu_there(opt, t, step), mu_next = nadam_mu_there(opt, t, f_num(t, TC_OP_ADD, step, 1));
+  tc_node rest = tc_rec_num_first(t, TC_OP_SUB, tc_num_float(1), c->product_now);
+  tc_node rest_next = tc_rec_num_first(t, TC_OP_SUB, tc_num_float(1), f_mul(t, c->product_now, mu_next));
+  tc_node first = f_div(t, f_num(t, TC_OP_MUL, f_num(t, TC_OP_SUB, mu, 1), lr), rest);
+  tc_node second = f_div(t, f_num(t, TC_OP_MUL, mu_next, -lr), rest_next);
+  tc_node root = tc_rec_unary(t, TC_OP_RSQRT, bias_of(t, step, opt->nadam.beta2));
+  return (nadam_numbers){.of_gradient_there = tc_rec_cast(t, first, type),
+                         .of_average_there = tc_rec_cast(t, second, type),
+                         .root_there = tc_rec_cast(t, root, type)};
+}
+
+bool tc_optim_count_step_there(tc_optimizer *opt, tc_trace *t, tc_node skip) {
+  tc_step_counts *c = &opt->counts_there;
+  for (int i = 0; i < c->n && c->has_product; i++) {
+    tc_step_count *s = &c->at[i];
+    if (s->n_next == 0) continue;
+    s->product_now = f_mul(t, s->product_before, nadam_mu_there(opt, t, tc_rec_cast(t, s->number, TC_F64)));
+    s->product_next = skip == TC_NODE_ERR ? s->product_now : tc_rec_where(t, skip, s->product_before, s->product_now);
+    if (s->product_next == TC_NODE_ERR) return false;
+  }
+  return true;
+}
+
 static void update_nadam(tc_optimizer *opt, tc_trace *t, tc_optim_entry *e, tc_node p, tc_node g) {
   const tc_nadam_options *o = &opt->nadam;
-  double step = (double)e->n_steps + 1, lr = tc_optim_lr(opt, e->group);
-  double mu = nadam_mu(opt, step), mu_next = nadam_mu(opt, step + 1), product = e->mu_product * mu;
+  double lr = tc_optim_lr(opt, e->group);
+  bool there = e->next_count != TC_ON_HOST;
+  nadam_numbers n = there ? nadam_there(opt, t, &opt->counts_there.at[e->next_count], lr, tc_node_type(t, g))
+                          : nadam_host(opt, e, lr);
   decay_weight(opt, t, e, o->decoupled, &p, &g);
   record_moments(opt, t, e, g, o->beta2);
   tc_node root = tc_rec_unary(t, TC_OP_SQRT, e->next_state[1]);
-  root = f_num(t, TC_OP_ADD, f_num(t, TC_OP_MUL, root, 1 / sqrt(1 - pow(o->beta2, step))), o->eps);
-  p = add_quotient(t, p, g, root, -lr * (1 - mu) / (1 - product));
-  e->next_param = add_quotient(t, p, e->next_state[0], root, -lr * mu_next / (1 - product * mu_next));
+  root = there ? f_mul(t, root, n.root_there) : f_num(t, TC_OP_MUL, root, n.root);
+  root = f_num(t, TC_OP_ADD, root, o->eps);
+  if (there) {
+    p = f_add(t, p, f_div(t, f_mul(t, g, n.of_gradient_there), root));
+    e->next_param = f_add(t, p, f_div(t, f_mul(t, e->next_state[0], n.of_average_there), root));
+  } else {
+    p = add_quotient(t, p, g, root, n.of_gradient);
+    e->next_param = add_quotient(t, p, e->next_state[0], root, n.of_average);
+  }
 }
 
 // What RAdam's steps take from the number of the step: the rate, and the factor of a rectified step

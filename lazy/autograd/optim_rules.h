@@ -86,6 +86,9 @@ struct tc_optimizer {
 
 // Counts a step on the host: all that a step changes there.
 void tc_optim_count_step(const tc_optimizer *opt, tc_optim_entry *e);
+// What else a step that is counted on the device changes there: records the products of momenta
+// with this step, and after it. skip: bool of rank 0, or TC_NODE_ERR. False after reporting.
+bool tc_optim_count_step_there(tc_optimizer *opt, tc_trace *t, tc_node skip);
 // TC_OK if value is at least 0 and less than below.
 static inline tc_status tc_optim_check_range(const char *name, tc_site site, const char *what, double value,
                                              double below) {

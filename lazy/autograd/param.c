@@ -45,7 +45,7 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
     tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
     bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_slot_is_pending(t, s)
-                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+                                        : s->run && (s->run->flag[s->run_node] & TC_NODE_TAPE);
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {
@@ -74,7 +74,7 @@ bool tc_requires_grad(tc_tensor h) {
   tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
   if (!s) return false;
   bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
-  uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->home] : 0;
+  uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->run_node] : 0;
   bool freed = !pending && (s->flags & TC_SLOT_FREED);
   tc_slot_unlock(owner);
   return wants || freed || (history & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
@@ -113,12 +113,26 @@ static void own_grad(tc_slot *param, tc_tensor h) {
   param->grad = h;
 }
 
+// The slot of the gradient that a parameter has, which gets another value. Who has its handle sees
+// that. NULL: it gets another handle. It has none, or one that the program made something else.
+static tc_slot *find_grad(tc_trace *t, tc_tensor param, tc_slot *s, uint32_t shape, tc_type type, tc_device device) {
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_grad(t, param, s);
+  tc_slot *g = s->grad.gen ? tc_slot_of(s->grad.slot) : NULL;
+  if (!g || g->gen != s->grad.gen || (g->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED))) return NULL;
+  if (g->shape != shape || g->dtype != (uint8_t)type || g->device != (uint8_t)device) return NULL;
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_assign(t, s->grad, g);
+  return g;
+}
+
 tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node g) {
   if (g == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
   tc_slot *s = own_slot(t, param);
   if (!s) return t->op_status;
-  tc_rec_clear_grad(t, param);
+  tc_slot *had = find_grad(t, param, s, tc_rec_of(t, g)->shape, tc_node_type(t, g), (tc_device)t->dev[g]);
+  if (had && had->epoch == t->epoch && had->node == g) return TC_OK;
+  if (!had) tc_rec_clear_grad(t, param);
   if (t->slot_of[g] != TC_SLOT_NONE && (g = tc_trace_copy(t, g)) == TC_NODE_ERR) return t->op_status;
+  if (had) return tc_slot_stand_for(t, had, s->grad, g), TC_OK;
   tc_tensor h = tc_trace_handle(t, g, false);
   if (t->op_status != TC_OK) return t->op_status;
   t->flag[g] |= TC_NODE_KEEP;
@@ -130,7 +144,14 @@ tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad) {
   tc_slot *s = own_slot(t, param);
   if (!s) return t->op_status;
   const tc_stored v = {grad->buf, grad->shape, (tc_type)grad->dtype, (tc_device)grad->device, false};
-  tc_tensor h = tc_trace_handle_stored(t, &v, grad->run, grad->home, false);
+  tc_slot *had = find_grad(t, param, s, v.shape, v.type, v.device);
+  if (had) {
+    tc_slot_leave_node(t, had, s->grad);
+    tc_slot_set_value(had, grad->buf, grad->run, false);
+    had->run_node = grad->run_node;
+    return TC_OK;
+  }
+  tc_tensor h = tc_trace_handle_stored(t, &v, grad->run, grad->run_node, false);
   if (t->op_status != TC_OK) return t->op_status;
   tc_rec_clear_grad(t, param);
   own_grad(s, h);

@@ -121,7 +121,7 @@ bool tc_walk_find_record(tc_walk *w, tc_segment **s, uint32_t *n) {
     if (flags & TC_NODE_REQUIRES_GRAD) return false;
     const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, *s, *n);
     if (!past) break;
-    *n = past->home;
+    *n = past->run_node;
     *s = segment_of(w, *s, past->run);
   }
   return true;
@@ -220,7 +220,7 @@ static void hold(tc_walk *w, tc_node *a) {
   } else if (!s) {  // no sync gives a leaf's slot its history
     const tc_past *past = past_of(w, w->now, *a);
     s = tc_slot_of(h.slot);
-    if (past) s->home = past->home, tc_slot_set_value(s, s->buf, past->run, false);
+    if (past) s->run_node = past->run_node, tc_slot_set_value(s, s->buf, past->run, false);
   }
   *a = tc_walk_held(w, h);
 }
@@ -240,7 +240,7 @@ void tc_walk_find_asked(tc_walk *w) {
     const tc_slot *s = tc_slot_find(w->xs[i / 2], &owner);
     bool of_run = i % 2, here = owner == w->t && (of_run ? s->run != NULL : s->epoch == w->t->epoch);
     if (!here) continue;
-    int *at = &w->x_at[tc_walk_hash(of_run ? (uintptr_t)s->run : 0, of_run ? s->home : s->node, w->n_x_at)];
+    int *at = &w->x_at[tc_walk_hash(of_run ? (uintptr_t)s->run : 0, of_run ? s->run_node : s->node, w->n_x_at)];
     w->x_next[i] = *at, *at = i + 1;
   }
   tc_count(TC_PASS_WALK, (uint64_t)w->n_xs);

@@ -6,15 +6,17 @@
 
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 void tc_fragment_free(tc_fragment *f) {
   if (!f) return;
   for (uint32_t i = 0; i < f->n_operand; i++)
     if (f->operand[i].buf) tc_buffer_release(f->operand[i].buf);
+  for (uint32_t i = 0; i < f->n_watch; i++) tc_watched_release(f->watch[i].of);
   for (uint32_t i = 0; i < f->n_step; i++) tc_step_fini(&f->step[i]);
   void *const owned[] = {f->word,   f->at,   f->call, f->flag,       f->arg,  f->operand, f->result,
-                         f->assign, f->grad, f->draw, f->param_node, f->step, f->of};
+                         f->assign, f->grad, f->draw, f->param_node, f->step, f->of,      f->watch};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_free(f);
 }
@@ -169,6 +171,8 @@ tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *ope
   if (!make_room(t, f)) return TC_NODE_ERR;
   const tc_trace_mark before = tc_trace_mark_now(t);
   tc_node first = t->n_node;
+  for (uint32_t i = 0; i < f->n_watch && TC_UNLIKELY(t->capture != NULL); i++)
+    tc_capture_watch(t, f->watch[i].of, f->watch[i].value);
   bool as_is = is_own_place(t, f, operand);
   if (f->n_node == 0) return first;
   memcpy(t->word + t->n_word, f->word, f->n_word * sizeof t->word[0]);

@@ -74,7 +74,7 @@ typedef struct tc_fragment_result {
 
 typedef struct tc_fragment {
   _Atomic uint32_t refs;
-  uint32_t n_operand, n_node, n_word, n_arg, n_result, n_assign, n_grad, n_draw, n_param_node, n_step;
+  uint32_t n_operand, n_node, n_word, n_arg, n_result, n_assign, n_grad, n_draw, n_param_node, n_step, n_watch;
   uint32_t n_drawn;  // counters that the body takes
   uint64_t assigned_bytes;
   uint64_t *word;
@@ -88,6 +88,7 @@ typedef struct tc_fragment {
   tc_fragment_assign *assign;
   tc_fragment_grad *grad;
   tc_fragment_draw *draw;
+  tc_watch_note *watch;  // numbers that the body went by
   tc_step *step;  // optimizers' steps; their args are numbers of the fragment's
   bool has_landmark;  // true: the program repeats behind it
   tc_param_node *param_node;  // nodes that are parameters' values; node is the record's number

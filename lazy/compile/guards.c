@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lazy/trace/context.h"
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 static bool is_same(tc_tensor a, tc_tensor b) {
@@ -80,6 +81,8 @@ bool tc_guards_hold(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
   for (int i = 0; i < call->n_statics; was += call->statics[i++].bytes)
     if (call->statics[i].bytes && memcmp(was, call->statics[i].data, call->statics[i].bytes) != 0)
       return fail(failed, TC_GUARD_STATIC, (uint32_t)i);
+  for (uint32_t i = 0; i < f->n_watch; i++)
+    if (tc_watched_value(f->watch[i].of) != f->watch[i].value) return fail(failed, TC_GUARD_WATCH, i);
   if (!tc_fragment_steps_fit(f)) return fail(failed, TC_GUARD_OWNER, 0);
   for (uint32_t i = 0; i < f->n_grad; i++) {
     tc_trace *owner;
@@ -202,6 +205,10 @@ void tc_guards_tell(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
       tc_text_append(out, bytes, "static %u%s%s holds other bytes than it did", i, name ? ", " : "", name ? name : "");
       break;
     }
+    case TC_GUARD_WATCH:
+      tc_text_append(out, bytes, "%s is %llu, was %llu", tc_watched_name(f->watch[i].of),
+                     (unsigned long long)tc_watched_value(f->watch[i].of), (unsigned long long)f->watch[i].value);
+      break;
     case TC_GUARD_GRAD:
       tc_text_append(out, bytes, "a parameter %s",
                      f->grad[i].had ? "has no gradient, had one" : "has a gradient, had none");
@@ -236,6 +243,8 @@ void tc_guards_text(const tc_guards *g, const tc_fragment *f, const tc_static *s
     tell_type(out, bytes, o->type, o->shape, o->device, o->history);
     tc_text_append(out, bytes, "\n");
   }
+  for (uint32_t i = 0; i < f->n_watch; i++)
+    tc_text_append(out, bytes, "%s is %llu\n", tc_watched_name(f->watch[i].of), (unsigned long long)f->watch[i].value);
   uint32_t n_had = 0;
   for (uint32_t i = 0; i < f->n_grad; i++) n_had += f->grad[i].had;
   if (f->n_grad) tc_text_append(out, bytes, "of %u parameters %u have gradients\n", f->n_grad, n_had);

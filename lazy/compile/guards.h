@@ -42,6 +42,7 @@ typedef enum tc_guard_kind {
   TC_GUARD_ARG,
   TC_GUARD_FOUND,  // an argument that the function finds, too
   TC_GUARD_STATIC,
+  TC_GUARD_WATCH,  // a number of an object's that the function went by
   TC_GUARD_GRAD,
   TC_GUARD_OPERAND,
   TC_GUARD_OWNER,  // of an optimizer, which has ended or changed

@@ -5,6 +5,7 @@
 
 #include "lazy/record/record.h"
 #include "lazy/trace/body.h"
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 #define IS_NEEDED 1u
@@ -76,17 +77,29 @@ static uint32_t find_assigned(const tc_capture *c, tc_tensor h) {
   return i;
 }
 
+// Whether the handle is a gradient's from before the body: its value is set with the parameter's.
+static bool is_former_grad(const tc_capture *c, tc_tensor h) {
+  for (uint32_t i = 0; i < c->n_graded; i++)
+    if (is_same(c->graded[i].was, h)) return true;
+  return false;
+}
+
+// Whether a parameter's gradient is as it was before the body.
+static bool keeps_grad(const tc_capture *c, const tc_slot *param, const tc_graded *g) {
+  return is_same(param->grad, g->was) && (!g->was.gen || find_assigned(c, g->was) == c->n_assigned);
+}
+
 static void mark_roots(maker *m) {
   const tc_capture *c = m->c;
   for (int i = 0; i < m->n_result; i++)
     if (m->result[i].kind == TC_RESULT_NODE) m->mark[m->result[i].number] |= IS_NEEDED;
   for (uint32_t i = 0; i < c->n_assigned; i++) {
     const tc_slot *s = find_alive(m->t, c->assigned[i].handle);
-    if (s && s->epoch == m->t->epoch) m->mark[s->node] |= IS_NEEDED;
+    if (s && s->epoch == m->t->epoch && !is_former_grad(c, c->assigned[i].handle)) m->mark[s->node] |= IS_NEEDED;
   }
   for (uint32_t i = 0; i < c->n_graded; i++) {
     const tc_slot *s = find_alive(m->t, c->graded[i].param), *g = s ? find_alive(m->t, s->grad) : NULL;
-    if (g && !is_same(s->grad, c->graded[i].was) && g->epoch == m->t->epoch) m->mark[g->node] |= IS_NEEDED;
+    if (g && !keeps_grad(c, s, &c->graded[i]) && g->epoch == m->t->epoch) m->mark[g->node] |= IS_NEEDED;
   }
 }
 
@@ -108,7 +121,7 @@ static bool find_escape(const maker *m) {
   for (tc_node n = c->first_node; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || (m->mark[n] & IS_OPERAND)) continue;
     tc_tensor h = {t->slot_of[n], tc_slot_of(t->slot_of[n])->gen};
-    bool known = !(h.gen & 1);  // released, and owes an assign
+    bool known = !(h.gen & 1);  // released, with a deferred assign
     for (int i = 0; i < m->n_result && !known; i++) known = is_same(m->result[i].handle, h);
     for (int i = 0; i < m->n_arg && !known; i++) known = is_same(m->stand_in[i], h);
     for (uint32_t i = 0; i < c->n_graded && !known; i++) {
@@ -295,6 +308,7 @@ static bool add_assigns(maker *m) {
     tc_tensor h = c->assigned[i].handle;
     const tc_slot *s = find_alive(m->t, h);
     if (!s || !tc_was_before(m->t, c, &c->assigned[i])) continue;  // made in the body
+    if (is_former_grad(c, h)) continue;
     tc_fragment_assign *a = &f->assign[f->n_assign];
     *a = (tc_fragment_assign){.arg = -1, .node = m->number[s->node]};
     for (int k = 0; k < m->n_arg && a->arg < 0; k++)
@@ -315,13 +329,24 @@ static bool add_grads(maker *m) {
     if (!s) continue;  // made and ended in the body
     tc_fragment_grad *to = &f->grad[f->n_grad];
     *to = (tc_fragment_grad){.had = c->graded[i].was.gen != 0, .node = TC_NODE_ERR};
-    to->keeps = is_same(s->grad, c->graded[i].was);
+    to->keeps = keeps_grad(c, s, &c->graded[i]);
     if (!to->keeps && g) {
       if (g->epoch != m->t->epoch) return break_here(m, "a gradient that is stored", m->t->n_node - 1);
       to->node = m->number[g->node];
     }
     to->param = h;
     f->n_grad++;
+  }
+  return true;
+}
+
+static bool add_watches(maker *m) {
+  const tc_capture *c = m->c;
+  tc_fragment *f = m->f;
+  if (!(f->watch = tc_calloc(c->n_watch + 1, sizeof f->watch[0]))) return false;
+  for (; f->n_watch < c->n_watch; f->n_watch++) {
+    f->watch[f->n_watch] = c->watch[f->n_watch];
+    (void)tc_watched_retain(f->watch[f->n_watch].of);
   }
   return true;
 }
@@ -351,7 +376,7 @@ void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *st
     mark_roots(&m);
     mark_needed(&m);
     ok = !find_escape(&m) && count_records(&m) && add_records(&m) && add_results(&m) && add_assigns(&m) &&
-         add_grads(&m) && add_steps(&m);
+         add_grads(&m) && add_watches(&m) && add_steps(&m);
   }
   *f = ok ? m.f : NULL;
   tc_free(m.mark), tc_free(m.seen), tc_free(m.number), tc_free(m.arg_number);

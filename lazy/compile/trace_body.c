@@ -7,6 +7,7 @@
 #include "lazy/compile/make_fragment.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
+#include "lazy/sync/region.h"
 #include "lazy/trace/context.h"
 #include "runtime/arena.h"
 
@@ -154,10 +155,35 @@ static bool is_retained(const tc_trace *t, const tracing *b, int i) {
   return s && s->refs > n;
 }
 
+// Whether the body has a reference to an argument, which is a stand-in.
+static bool retains_argument(const tc_trace *t, const tracing *b) {
+  for (int i = 0; i < b->n_in; i++) {
+    const tc_slot *s = is_same(b->stand_in[i], b->in[i]) ? NULL : find_own(t, b->stand_in[i]);
+    uint32_t n = 1;
+    for (int k = 0; k < b->n_out; k++) n += b->is_held[k] && is_same(b->out[k], b->stand_in[i]);
+    if (s && s->refs > n) return true;
+  }
+  return false;
+}
+
+// Whether result i is the gradient of a parameter, whose handle the next call may not find again.
+static bool is_grad(const tc_trace *t, const tracing *b, int i) {
+  const tc_capture *c = &b->capture;
+  for (uint32_t k = 0; k < c->n_graded; k++) {
+    const tc_slot *s = find_own(t, c->graded[k].param);
+    if (b->out[i].gen && s && is_same(s->grad, b->out[i])) return true;
+  }
+  return false;
+}
+
 // Makes the fragment and takes the records out, or leaves them and hands the results over.
 static tc_status finish(tracing *b, tc_status st, tc_fragment **f) {
   tc_trace *t = tc_op_begin_sync(b->name, b->site);
   tc_capture *c = &b->capture;
+  for (int i = 0; i < b->n_out && !c->why; i++)
+    if (is_grad(t, b, i)) c->why = "a parameter's gradient as a result, which tc_grad gives after the call";
+  if (!c->why && retains_argument(t, b)) c->why = "an argument that it retains";
+  if (c->why && !c->by) c->by = b->name, c->where = b->site;
   for (int i = 0; i < b->n_out && !c->why; i++)
     if (is_retained(t, b, i)) c->why = "a result that it retains", c->by = t->call[b->result[i].number].op;
   if (!c->why) tc_fragment_make(t, c, b->n_in, b->stand_in, b->n_out, b->result, f);
@@ -190,7 +216,10 @@ tc_status tc_body_trace(const char *name, tc_compile_fn fn, void *user, const tc
   if (st == TC_OK) st = begin(&b);
   if (st == TC_OK) {
     tc_scope scope = tc_scope_begin_at(site);
+    uint32_t depth = tc_region_depth();
     st = fn(user, b.stand_in, n_in, out, n_out);
+    tc_status open = tc_region_check(depth, name, "the function", site);
+    if (st == TC_OK) st = open;
     st = collect(&b, st);
     tc_scope_end_at(scope, 0);
     st = finish(&b, st, f);

@@ -49,8 +49,8 @@ void tc_archive_close(tc_archive *a) {
 
 // The number of a name; -1 after reporting. wanted: what it should be, in words, or ""; taken: see
 // tc_names_nearest.
-static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken,
-                tc_site site) {
+static int find_entry(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken,
+                      tc_site site) {
   int i = tc_names_find(&a->names, name);
   if (i >= 0) return i;
   const char *near = tc_names_nearest(&a->names, name, taken);
@@ -73,7 +73,7 @@ tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site)
   TC_CALLED_AS("archive_get");
   if (a == NULL) return tc_poison(no_archive("archive_get", site));
   if (name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, "name is NULL"));
-  int i = find("archive_get", a, name, "", NULL, site);
+  int i = find_entry("archive_get", a, name, "", NULL, site);
   return i < 0 ? tc_poison(TC_ERR_ARG) : a->get(a, i, site);
 }
 
@@ -92,7 +92,7 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
   if (!tc_is_assignable(to)) return tc_fail(TC_ERR_STATE, op, site, "a tensor is assigned by the thread that made it");
   char want_text[128], have_text[128], wanted[136];
   snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text, site));
-  int i = find(op, a, name, wanted, taken, site);
+  int i = find_entry(op, a, name, wanted, taken, site);
   if (i < 0) return TC_ERR_ARG;
   tc_tensor t = a->get(a, i, site);
   if (!tc_is_valid(t)) return tc_poison_told(t);

@@ -404,7 +404,7 @@ static bool rounds_between(const einsum *e, const operand *xs, int n, const term
   return several;
 }
 
-static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc_tensor *out) {
+static tc_status run_contractions(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc_tensor *out) {
   const char *arrow = strstr(e->spec, "->"), *end = arrow ? arrow : e->spec + strlen(e->spec), *p = e->spec;
   for (int k = 0; k < n; k++) {
     const char *stop = memchr(p, ',', (size_t)(end - p));
@@ -446,7 +446,7 @@ tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_si
   operand xs[MAX_OPERANDS];
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};
-  tc_status st = run(&e, n, operands, xs, &result);
+  tc_status st = run_contractions(&e, n, operands, xs, &result);
   // An operand returned as it came belongs to the caller's scope already; a reshape to its own
   // shape makes a handle of this one.
   tc_tensor out =

@@ -30,8 +30,12 @@ tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int
 
 tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
   TC_CALLED_AS("nn_linear");
-  tc_tensor weight = tc_nn_get_leaf("nn_linear", p, path, "weight", false, site);
-  return tc_linear_at(x, weight, tc_nn_get_leaf("nn_linear", p, path, "bias", true, site), site);
+  const char *op = "nn_linear";
+  tc_tensor bias = tc_nn_get_leaf(op, p, path, "bias", true, site),
+            bytes = tc_nn_get_leaf(op, p, path, "weight_int8", true, site);
+  if (!tc_is_null(bytes))
+    return tc_linear_int8_at(x, bytes, tc_nn_get_leaf(op, p, path, "weight_scale", false, site), bias, site);
+  return tc_linear_at(x, tc_nn_get_leaf(op, p, path, "weight", false, site), bias, site);
 }
 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {

@@ -15,6 +15,9 @@ tc_status tc_nn_check_optimizers(const char *op, const tc_nn_params *p, int n_op
                                  tc_site site);
 // Takes back, and releases, what was added after the first n.
 void tc_nn_cut(tc_nn_params *p, int n);
+// Takes out, and releases, those of tc_nn_tensors whose flag is true. Nothing has changed on
+// failure.
+tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_site site);
 // What adds parameters adds all of a module's or none. It ends a scope of its own, so nobody
 // else holds the initial values. They are not computed if other values take their place first.
 typedef struct tc_nn_adding {

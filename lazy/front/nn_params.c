@@ -7,6 +7,8 @@
 #include "lazy/front/names.h"
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
+#include "lazy/trace/capture_break.h"
+#include "lazy/trace/watched.h"
 
 struct tc_nn_params {
   tc_names names;     // in the order they were added
@@ -14,20 +16,22 @@ struct tc_nn_params {
   tc_tensor *tensor;  // parameters, then buffers
   const char **name;  // theirs
   int n_params;
-  bool training;
+  tc_watched *training;
 };
 
 tc_nn_params *tc_nn_params_create_at(tc_site site) {
   tc_nn_params *p = calloc(1, sizeof *p);
-  if (p == NULL) return tc_fail(TC_ERR_MEMORY, "nn_params_create", site, "no memory"), NULL;
-  p->training = true;
-  return p;
+  if (p) p->training = tc_watched_create("the training mode of a model", true);
+  if (p && p->training) return p;
+  free(p);
+  return tc_fail(TC_ERR_MEMORY, "nn_params_create", site, "no memory"), NULL;
 }
 
 void tc_nn_params_destroy(tc_nn_params *p) {
   if (p == NULL) return;
   for (int i = 0; i < p->names.n; i++) tc_release_at(p->tensor[i], 0);
   tc_names_fini(&p->names);
+  tc_watched_release(p->training);
   free(p->place);
   free(p->tensor);
   free(p->name);
@@ -51,11 +55,13 @@ const char *const *tc_nn_names(const tc_nn_params *p) {
 }
 
 void tc_nn_set_training(tc_nn_params *p, bool on) {
-  if (p) p->training = on;
+  if (p == NULL) return;
+  if (tc_capture_read(p->training) != on) tc_capture_break_mine("a training mode that it sets", "nn_set_training", 0);
+  tc_watched_set(p->training, on);
 }
 
 bool tc_nn_training(const tc_nn_params *p) {
-  return p && p->training;
+  return p && tc_capture_read(p->training);
 }
 
 const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) {
@@ -95,7 +101,8 @@ static void insert(tc_nn_params *p, tc_tensor t, bool is_buffer) {
   p->place[last] = at, p->tensor[at] = t, p->name[at] = p->names.name[last];
 }
 
-static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tensor init, bool is_buffer, tc_site site) {
+static tc_tensor add_tensor(const char *op, tc_nn_params *p, const char *name, tc_tensor init, bool is_buffer,
+                            tc_site site) {
   if (p == NULL || name == NULL || name[0] == 0)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p == NULL ? "there is no list" : "a parameter without a name"));
   tc_status st = tc_operand_check(op, init, site);
@@ -125,7 +132,36 @@ void tc_nn_cut(tc_nn_params *p, int n) {
   }
 }
 
-static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
+tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_site site) {
+  tc_names names = {0};
+  int *to = calloc((size_t)p->names.n + 1, sizeof *to), n = 0, n_params = 0;
+  bool fits = to != NULL;
+  for (int i = 0; i < p->names.n && fits; i++) fits = dropped[p->place[i]] || tc_names_add(&names, p->names.name[i]);
+  if (!fits) {
+    tc_names_fini(&names);
+    free(to);
+    return tc_fail(TC_ERR_MEMORY, op, site, "no memory for names");
+  }
+  for (int at = 0; at < p->names.n; at++) {
+    to[at] = n;
+    if (dropped[at])
+      tc_release_at(p->tensor[at], site);
+    else
+      n_params += at < p->n_params, p->tensor[n++] = p->tensor[at];
+  }
+  n = 0;
+  for (int i = 0; i < p->names.n; i++) {
+    int at = p->place[i];
+    if (dropped[at]) continue;
+    p->place[n] = to[at], p->name[to[at]] = names.name[n], n++;
+  }
+  free(to);
+  tc_names_fini(&p->names);
+  p->names = names, p->n_params = n_params;
+  return TC_OK;
+}
+
+static tc_tensor get_tensor(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);
@@ -141,12 +177,12 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
 
 tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
   TC_CALLED_AS("nn_add");
-  return add("nn_add", p, name, init, false, site);
+  return add_tensor("nn_add", p, name, init, false, site);
 }
 
 tc_tensor tc_nn_add_buffer_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
   TC_CALLED_AS("nn_add_buffer");
-  return add("nn_add_buffer", p, name, init, true, site);
+  return add_tensor("nn_add_buffer", p, name, init, true, site);
 }
 
 bool tc_nn_has(const tc_nn_params *p, const char *name) {
@@ -155,11 +191,12 @@ bool tc_nn_has(const tc_nn_params *p, const char *name) {
 
 tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site) {
   TC_CALLED_AS("nn_get");
-  return get("nn_get", p, name, false, site);
+  return get_tensor("nn_get", p, name, false, site);
 }
 
 // path.leaf into out.
-static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *path, const char *leaf, tc_site site) {
+static tc_status join_path(const char *op, char out[TC_NN_PATH_BYTES], const char *path, const char *leaf,
+                           tc_site site) {
   int n = path ? snprintf(out, TC_NN_PATH_BYTES, "%s.%s", path, leaf) : -1;
   if (n >= 0 && n < TC_NN_PATH_BYTES) return TC_OK;
   return tc_fail(TC_ERR_ARG, op, site, path ? "the path '%.60s..' is longer than %d bytes" : "path is NULL", path,
@@ -169,8 +206,8 @@ static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *pa
 static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init,
                           bool is_buffer, tc_site site) {
   char name[TC_NN_PATH_BYTES];
-  TC_TRY(join(op, name, path, leaf, site));
-  tc_tensor t = add(op, p, name, init, is_buffer, site);
+  TC_TRY(join_path(op, name, path, leaf, site));
+  tc_tensor t = add_tensor(op, p, name, init, is_buffer, site);
   return t.slot >= TC_POISON ? tc_poison_told(t) : TC_OK;
 }
 
@@ -187,8 +224,8 @@ tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *pat
 tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional,
                          tc_site site) {
   char name[TC_NN_PATH_BYTES];
-  tc_status st = join(op, name, path, leaf, site);
-  return st == TC_OK ? get(op, p, name, optional, site) : tc_poison(st);
+  tc_status st = join_path(op, name, path, leaf, site);
+  return st == TC_OK ? get_tensor(op, p, name, optional, site) : tc_poison(st);
 }
 
 tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {

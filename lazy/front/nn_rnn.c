@@ -4,8 +4,7 @@
 // Formulas are those of torch.nn (aten/src/ATen/native/RNN.cpp). The product with the inputs of all
 // steps is one matmul.
 // Invariants: where sequences have lengths, a step behind a sequence's end keeps its state and
-// gives
-// 0. Read from the end, the state begins to change at the sequence's last step.
+// gives 0. Read from the end, the state begins to change at the sequence's last step.
 // Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
 #include <math.h>
@@ -13,6 +12,7 @@
 
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
+#include "lazy/record/known_value.h"
 
 // A kind of module: how many products of the state a step has.
 typedef enum kind { RNN, RELU_RNN, GRU, LSTM } kind;
@@ -200,6 +200,10 @@ static tc_status check_input(sequence *q, tc_tensor x, tc_tensor lengths) {
                    tc_dims_text(&n, text[0], 64), (long long)q->b);
   if (tc_is_floating(type) || type == TC_BOOL)
     return tc_fail(TC_ERR_DTYPE, q->op, q->site, "lengths is %s, an integer type is needed", tc_type_name(type));
+  int64_t wrong, at = tc_find_outside(lengths, 0, q->t, &wrong);
+  if (at >= 0)
+    return tc_fail(TC_ERR_INDEX, q->op, q->site, "lengths[%lld] is %lld; x has %lld steps, so it may be from 0 to %lld",
+                   (long long)at, (long long)wrong, (long long)q->t, (long long)q->t);
   return TC_OK;
 }
 

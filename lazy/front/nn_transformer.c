@@ -12,7 +12,7 @@
 typedef char nn_path[TC_NN_PATH_BYTES];
 
 // path.part; one that is too long is cut, and refused by the module that gets it.
-static const char *join(nn_path out, const char *path, const char *part) {
+static const char *join_path(nn_path out, const char *path, const char *part) {
   return tc_nn_path(out, sizeof(nn_path), "%s.%s", path, part);
 }
 
@@ -21,8 +21,8 @@ static const char *join(nn_path out, const char *path, const char *part) {
 static tc_status add_norm(tc_nn_params *p, const char *path, const char *part, int64_t dim, bool no_bias,
                           tc_site site) {
   nn_path at;
-  if (!no_bias) return tc_nn_add_layer_norm_at(p, join(at, path, part), dim, site);
-  return tc_nn_add_rms_norm_at(p, join(at, path, part), dim, site);  // has the same weight, and no bias
+  if (!no_bias) return tc_nn_add_layer_norm_at(p, join_path(at, path, part), dim, site);
+  return tc_nn_add_rms_norm_at(p, join_path(at, path, part), dim, site);  // has the same weight, and no bias
 }
 
 static tc_status add_layer(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool is_decoder,
@@ -35,10 +35,11 @@ static tc_status add_layer(const char *op, tc_nn_params *p, const char *path, in
     return tc_fail(TC_ERR_SHAPE, op, site, "n_heads is %d, dim %lld: n_heads must divide dim", o->n_heads,
                    (long long)dim);
   if (inner < 1) return tc_fail(TC_ERR_SHAPE, op, site, "dim_feedforward is %lld", (long long)inner);
-  TC_TRY(tc_nn_add_multihead_attention_at(p, join(at, path, "self_attn"), dim, !o->no_bias, site));
-  if (is_decoder) TC_TRY(tc_nn_add_multihead_attention_at(p, join(at, path, "multihead_attn"), dim, !o->no_bias, site));
-  TC_TRY(tc_nn_add_linear_at(p, join(at, path, "linear1"), dim, inner, !o->no_bias, site));
-  TC_TRY(tc_nn_add_linear_at(p, join(at, path, "linear2"), inner, dim, !o->no_bias, site));
+  TC_TRY(tc_nn_add_multihead_attention_at(p, join_path(at, path, "self_attn"), dim, !o->no_bias, site));
+  if (is_decoder)
+    TC_TRY(tc_nn_add_multihead_attention_at(p, join_path(at, path, "multihead_attn"), dim, !o->no_bias, site));
+  TC_TRY(tc_nn_add_linear_at(p, join_path(at, path, "linear1"), dim, inner, !o->no_bias, site));
+  TC_TRY(tc_nn_add_linear_at(p, join_path(at, path, "linear2"), inner, dim, !o->no_bias, site));
   for (int i = 0; i < (is_decoder ? 3 : 2); i++) TC_TRY(add_norm(p, path, norms[i], dim, o->no_bias, site));
   return TC_OK;
 }
@@ -119,7 +120,7 @@ static tc_tensor combine_masks(tc_tensor mask, tc_tensor padding, const char *wh
 
 static tc_tensor norm(const layer *l, const char *part, tc_tensor x) {
   nn_path at;
-  tc_tensor weight = tc_nn_get_leaf(tc_outer_op, l->p, join(at, l->path, part), "weight", false, l->site);
+  tc_tensor weight = tc_nn_get_leaf(tc_outer_op, l->p, join_path(at, l->path, part), "weight", false, l->site);
   tc_tensor bias = tc_nn_get_leaf(tc_outer_op, l->p, at, "bias", true, l->site);
   return tc_layer_norm_at(x, weight, bias, l->eps, l->site);
 }
@@ -127,7 +128,7 @@ static tc_tensor norm(const layer *l, const char *part, tc_tensor x) {
 static tc_tensor attend(const layer *l, const char *part, tc_tensor x, tc_tensor memory, tc_tensor mask, bool causal) {
   nn_path at;
   tc_nn_attention_options o = {.n_heads = l->o->n_heads, .causal = causal, .mask = mask, .dropout = l->dropout};
-  tc_tensor y = tc_nn_multihead_attention_at(l->p, join(at, l->path, part), x, memory, memory, o, l->site);
+  tc_tensor y = tc_nn_multihead_attention_at(l->p, join_path(at, l->path, part), x, memory, memory, o, l->site);
   return tc_nn_dropout_at(l->p, y, l->dropout, l->site);
 }
 
@@ -137,10 +138,10 @@ static tc_tensor self_attend(const layer *l, tc_tensor x) {
 
 static tc_tensor feed_forward(const layer *l, tc_tensor x) {
   nn_path at;
-  tc_tensor h = tc_nn_linear_at(l->p, join(at, l->path, "linear1"), x, l->site);
+  tc_tensor h = tc_nn_linear_at(l->p, join_path(at, l->path, "linear1"), x, l->site);
   h = l->o->gelu ? tc_gelu_at(h, l->site) : tc_relu_at(h, l->site);
   h = tc_nn_dropout_at(l->p, h, l->dropout, l->site);
-  h = tc_nn_linear_at(l->p, join(at, l->path, "linear2"), h, l->site);
+  h = tc_nn_linear_at(l->p, join_path(at, l->path, "linear2"), h, l->site);
   return tc_nn_dropout_at(l->p, h, l->dropout, l->site);
 }
 
@@ -195,7 +196,7 @@ static tc_tensor run_layer(const tc_nn_params *p, const char *path, tc_tensor x,
 
 static bool has_layer(const tc_nn_params *p, const char *path) {
   nn_path at;
-  return tc_nn_has(p, join(at, path, "linear1.weight"));
+  return tc_nn_has(p, join_path(at, path, "linear1.weight"));
 }
 
 static tc_tensor run_stack(const tc_nn_params *p, const char *path, tc_tensor x, const tc_tensor *memory,
@@ -210,7 +211,7 @@ static tc_tensor run_stack(const tc_nn_params *p, const char *path, tc_tensor x,
     x = memory ? run_decoder_layer(&l, x, *memory) : run_encoder_layer(&l, x);
   }
   l.path = path;
-  return tc_nn_has(p, join(at, path, "norm.weight")) ? norm(&l, "norm", x) : x;
+  return tc_nn_has(p, join_path(at, path, "norm.weight")) ? norm(&l, "norm", x) : x;
 }
 
 tc_tensor tc_nn_transformer_encoder_layer_at(const tc_nn_params *p, const char *path, tc_tensor x,

@@ -174,6 +174,8 @@ PLAIN(tc_tensor, tc_nn_add, (tc_nn_params *p, const char *name, tc_tensor init),
 PLAIN(tc_tensor, tc_nn_add_buffer, (tc_nn_params *p, const char *name, tc_tensor init), p, name, init, CALLER)
 PLAIN(tc_tensor, tc_nn_get, (const tc_nn_params *p, const char *name), p, name, CALLER)
 PLAIN(tc_status, tc_nn_cast, (tc_nn_params *p, tc_type type), p, type, CALLER)
+PLAIN(tc_status, tc_nn_quantize_dynamic, (tc_nn_params *p, const char *pattern, int out_axis), p, pattern, out_axis,
+      CALLER)
 PLAIN(tc_status, tc_nn_load, (const tc_nn_params *p, const tc_archive *a, const char *prefix), p, a, prefix, CALLER)
 PLAIN(tc_status, tc_nn_save, (const tc_nn_params *p, const char *path), p, path, CALLER)
 PLAIN(tc_status, tc_nn_checkpoint_save, (const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const

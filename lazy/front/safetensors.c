@@ -269,7 +269,7 @@ static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
 
 // The copy of a tensor that was read; its pages of what was read go, so that the numbers are not
 // there twice. It may be asked for again.
-static tc_tensor take(const safetensors *s, entry *e, tc_site site) {
+static tc_tensor take_entry(const safetensors *s, entry *e, tc_site site) {
   unsigned char *data = s->map->at + s->data + e->begin;
   if (tc_is_valid(e->taken)) return e->taken;
   e->taken = tc_foreign_copy(data, &e->shape, NULL, e->type, site);
@@ -292,7 +292,7 @@ static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
     return tc_poison(
         tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
   if (e->from_unsigned) return widened(a, i, site);
-  if (s->map->own) return take(s, e, site);
+  if (s->map->own) return take_entry(s, e, site);
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
   return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release,
                            s->map, site);

@@ -16,19 +16,6 @@ static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s, tc_node old) {
   return true;
 }
 
-// The slot's value was node old and is n from here on.
-static void stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node old, tc_node n) {
-  if (t->slot_of[old] == h.slot) {
-    t->slot_of[old] = TC_SLOT_NONE;
-    t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  }
-  tc_slot_set_value(s, NULL, NULL, false);
-  s->err = TC_OK;
-  s->epoch = t->epoch, s->node = n;
-  t->slot_of[n] = h.slot;
-  t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
-}
-
 // The slot of a handle that this thread may assign; NULL after reporting.
 static tc_slot *find_assignable(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
@@ -60,7 +47,7 @@ tc_status tc_rec_take_assign(tc_trace *t, tc_tensor h, tc_node n) {
   if (old == TC_NODE_ERR) return t->op_status;
   bool aliased = is_aliased(s);
   if (!note_old(t, h, s, old)) return t->op_status;
-  stand_for(t, s, h, old, n);
+  tc_slot_stand_for(t, s, h, n);
   if (TC_UNLIKELY(aliased)) t->most_nodes = 0;
   return TC_OK;
 }
@@ -99,7 +86,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
     t->flag[n] = 0;
     if (!tc_trace_requires_grad(t, n, h)) return t->op_status;
   }
-  stand_for(t, s, h, old, n);
+  tc_slot_stand_for(t, s, h, n);
   if (TC_UNLIKELY(aliased)) t->most_nodes = 0;
   return TC_OK;
 }

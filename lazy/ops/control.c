@@ -9,6 +9,7 @@
 #include <tc/control.h>
 
 #include "lazy/record/record.h"
+#include "lazy/sync/region.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/options.h"
@@ -198,6 +199,26 @@ static tc_status end_body(control_call *x, int body, uint32_t n_out, const tc_te
   return st != TC_OK ? st : ended;
 }
 
+// What is open in this thread.
+typedef struct open_ends {
+  uint32_t regions, autocasts;
+} open_ends;
+
+static open_ends ends_now(const control_call *x) {
+  return (open_ends){tc_region_depth(), x->t->autocast.n};
+}
+
+// The body has returned st. What it left open is ended, and an error if there was none before.
+static tc_status check_ends(const control_call *x, open_ends before, tc_status st) {
+  char what[64];
+  snprintf(what, sizeof what, "the body of %s", x->op);
+  tc_status open = tc_region_check(before.regions, x->op, what, x->site);
+  if (x->t->autocast.n > before.autocasts)
+    open = tc_fail(TC_ERR_STATE, x->op, x->site, "%s has not ended its autocast: call tc_autocast_end", what);
+  while (x->t->autocast.n > before.autocasts) (void)tc_autocast_end_at(x->site);
+  return st != TC_OK ? st : open;
+}
+
 // Calls a body, and takes what it records.
 static tc_status record_body(control_call *x, int body, tc_body_fn *fn, void *user) {
   tc_tensor in[TC_CONTROL_MOST], given[TC_CONTROL_MOST];
@@ -208,10 +229,12 @@ static tc_status record_body(control_call *x, int body, tc_body_fn *fn, void *us
   tc_status st = begin_body(x, in);
   if (st == TC_OK) {
     tc_error_mark before = tc_error_now();
+    open_ends open = ends_now(x);
     st = fn(user, in, given);
     tc_error_mark now = tc_error_now();
     if (st != TC_OK && (now.id == before.id || now.status != st))
       (void)tc_fail(st, x->op, x->site, "the body returned \"%s\"", tc_status_text(st));
+    st = check_ends(x, open, st);
     tc_error_mark failed = tc_error_now();
     st = end_body(x, body, n_out, given, st);
     if (st == failed.status && failed.id != before.id) (void)tc_error_tell(failed);

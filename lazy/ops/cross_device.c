@@ -19,11 +19,11 @@ tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {
 
 static tc_status history_of(const tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, tc_run **out) {
   tc_plan *p;
-  bool past = s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
+  bool past = s->run && (s->run->flag[s->run_node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
   *out = NULL;
   if (!t->tape || (!past && !param.gen)) return TC_OK;
   TC_TRY(tc_plan_of_carried((tc_type)s->dtype, s->shape, (tc_device)s->device, to, &p));
-  *out = tc_run_create_carried(p, param.gen ? NULL : s->run, s->home, param, (tc_call){t->op, t->op_site});
+  *out = tc_run_create_carried(p, param.gen ? NULL : s->run, s->run_node, param, (tc_call){t->op, t->op_site});
   tc_plan_release(p);
   return *out ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a run");
 }

@@ -2,6 +2,8 @@
 //
 // What pending work and recipes read of the old content goes to memory of the library's own.
 #include "device/external.h"
+#include "lazy/record/outline.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -72,6 +74,13 @@ static tc_status forget(tc_trace *t, tc_slot *s, tc_tensor h, tc_buffer *buf, tc
   return TC_OK;
 }
 
+// Why the function that this thread calls may not forget: what it does is done again without it.
+// NULL: it may.
+static const char *refuse_in_graph(const tc_trace *t) {
+  if (t->outline) return "a body of control flow, which is recorded once, gives a tensor up";
+  return t->capture && !t->capture->why ? "a compiled function, which later calls do not run, gives a tensor up" : NULL;
+}
+
 tc_status tc_forget_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   if (h.gen == 0 || h.slot >= TC_POISON) return TC_OK;
@@ -79,8 +88,10 @@ tc_status tc_forget_at(tc_tensor h, tc_site site) {
   if (!s) return tc_last_error()->status;
   bool own = t == tc_trace_mine;
   tc_buffer *buf = own ? tc_external_of(tc_handle_word(h)) : NULL;
-  tc_status st = own ? forget(t, s, h, buf, site)
-                     : tc_fail(TC_ERR_STATE, "forget", site, "a tensor is forgotten by the thread that made it");
+  const char *why = own ? refuse_in_graph(t) : NULL;
+  tc_status st = why   ? tc_fail(TC_ERR_STATE, "forget", site, "%s: call tc_forget after it", why)
+                 : own ? forget(t, s, h, buf, site)
+                       : tc_fail(TC_ERR_STATE, "forget", site, "a tensor is forgotten by the thread that made it");
   tc_buffer_release(buf);
   tc_slot_unlock(t);
   return st;

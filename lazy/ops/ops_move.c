@@ -201,7 +201,7 @@ static tc_node joined_row(tc_trace *t, tc_node first, tc_node a, int i) {
 }
 
 // cat and stack; n operands, of any number.
-static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
+static tc_tensor join_tensors(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
   if (xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands at a null pointer", n));
@@ -224,11 +224,11 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
 }
 
 tc_tensor tc_cat_at(int n, const tc_tensor *xs, int axis, tc_site site) {
-  return join("cat", n, xs, axis, false, site);
+  return join_tensors("cat", n, xs, axis, false, site);
 }
 
 tc_tensor tc_stack_at(int n, const tc_tensor *xs, int axis, tc_site site) {
-  return join("stack", n, xs, axis, true, site);
+  return join_tensors("stack", n, xs, axis, true, site);
 }
 
 tc_tensor tc_detach_at(tc_tensor x, tc_site site) {

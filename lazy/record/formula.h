@@ -2,8 +2,8 @@
 // mathematics they come from.
 // Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c,
 // order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c, losses_classes.c,
-// losses_distance.c and activations.c; and to the optimizers' formulas. Invariants: poison in,
-// poison out, silently, as in record.h.
+// losses_distance.c, quantize.c and activations.c; and to the optimizers' formulas. Invariants:
+// poison in, poison out, silently, as in record.h.
 #pragma once
 
 #include "lazy/record/record.h"

@@ -49,10 +49,8 @@ static bool fail_lost(const tc_outline *c) {
 bool tc_outline_begin(tc_outline *c, bool tape) {
   tc_trace *t = c->t;
   if (is_lost(c)) return fail_lost(c);
-  c->first = t->n_node, c->n_word = t->n_word, c->n_arg = t->n_arg;
-  c->n_leaf = t->n_leaf, c->n_past = t->n_past, c->n_param_node = t->n_param_node;
-  c->leaf_bytes = t->leaf_bytes, c->assigned_bytes = t->assigned_bytes;
-  c->counter = t->counter, c->outer_fault = t->body_fault, t->body_fault = NULL;
+  c->first = t->n_node, c->was = tc_trace_mark_now(t);
+  c->outer_fault = t->body_fault, t->body_fault = NULL;
   for (uint32_t i = 0; i < c->n_fixed && t->op_status == TC_OK; i++) {
     tc_node n = append_input(t, c->type[i], c->shape[i], c->device);
     if (n != TC_NODE_ERR) t->flag[n] = tape && tc_type_is_float(c->type[i]) ? TC_NODE_TAPE : 0;
@@ -81,7 +79,7 @@ static uint32_t enter(tc_outline *c, const tc_outlined *x) {
 }
 
 tc_node tc_outline_slot(tc_trace *t, tc_slot *s, tc_tensor h) {
-  bool history = (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
+  bool history = (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->run_node] & TC_NODE_TAPE));
   if (!s->buf && !s->run) return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   if (enter(t->outline,
             &(tc_outlined){.node = TC_NODE_ERR, .handle = h, .shape = s->shape, .type = (tc_type)s->dtype}) ==
@@ -104,9 +102,9 @@ static bool describe_leaf(const tc_outline *c, tc_node n, tc_outlined *out) {
   const tc_trace *t = c->t;
   const tc_rec *r = tc_rec_of(t, n);
   *out = (tc_outlined){.node = TC_NODE_ERR, .shape = r->shape, .type = (tc_type)r->dtype};
-  for (uint32_t i = c->n_leaf; i < t->n_leaf; i++)
+  for (uint32_t i = c->was.n_leaf; i < t->n_leaf; i++)
     if (t->leaf[i].node == n) out->buf = t->leaf[i].buf;
-  for (uint32_t i = c->n_param_node; i < t->n_param_node && out->buf; i++)
+  for (uint32_t i = 0; i < t->n_param_node && out->buf; i++)
     if (t->param_node[i].node == n) out->param = t->param_node[i].param;
   if (out->buf) return true;
   for (uint32_t i = 0; i < c->n && t->slot_of[n] != TC_SLOT_NONE; i++)
@@ -169,10 +167,10 @@ static bool copy_records(tc_outline *c, const uint8_t *need, uint32_t *of, tc_ex
   tc_trace *t = c->t;
   tc_body *b = &d->body;
   uint32_t n = t->n_node - c->first, cap = 0;
-  b->word = tc_malloc((t->n_word - c->n_word + 1) * sizeof *b->word);
+  b->word = tc_malloc((t->n_word - c->was.n_word + 1) * sizeof *b->word);
   b->at = tc_malloc((n + 1) * sizeof *b->at), b->arg_at = tc_malloc((n + 1) * sizeof *b->at);
   b->call = tc_malloc((n + 1) * sizeof *b->call);
-  d->arg = tc_malloc((t->n_arg - c->n_arg + 1) * sizeof *d->arg);
+  d->arg = tc_malloc((t->n_arg - c->was.n_arg + 1) * sizeof *d->arg);
   if (!b->word || !b->at || !b->arg_at || !b->call || !d->arg) return no_room_for_body(c);
   for (tc_node m = c->first + c->n_fixed; m < t->n_node; m++) {
     const tc_rec *r = tc_rec_of(t, m);
@@ -201,7 +199,7 @@ static bool extract_body(tc_outline *c, uint32_t n_out, const tc_node *out, tc_e
   if (!ok) (void)no_room_for_body(c);
   ok = ok && mark_needed(c, n_out, out, need) && copy_records(c, need, of, d);
   for (uint32_t i = 0; i < n_out && ok; i++) ok = (d->body.out[i] = name_of(c, out[i], of)) != UINT32_MAX;
-  d->body.n_out = n_out, d->body.n_draw = t->counter - c->counter;
+  d->body.n_out = n_out, d->body.n_draw = t->counter - c->was.counter;
   if (ok && t->body_fault) ok = (tc_rec_fail(t, TC_ERR_STATE, "the body of %s %s", c->op, t->body_fault), false);
   if (ok && d->body.n_arg > TC_MAX_ARGS)
     ok = (tc_rec_fail(t, TC_ERR_ARG,
@@ -224,17 +222,13 @@ static bool truncate_trace(tc_outline *c) {
     if (s->epoch != t->epoch || s->node != n) continue;
     s->epoch = 0;
     if (s->buf || s->run) continue;
-    s->err = TC_ERR_STATE;
+    s->err = TC_ERR_STATE, s->of_body = true;
     outlives |= (s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) != 0;
   }
-  for (uint32_t i = c->n_leaf; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
-  for (uint32_t i = c->n_past; i < t->n_past; i++) tc_run_release(t->past[i].run);
-  t->n_node = c->first, t->n_word = c->n_word, t->n_arg = c->n_arg;
-  t->n_leaf = c->n_leaf, t->n_past = c->n_past, t->n_param_node = TC_MIN(t->n_param_node, c->n_param_node);
-  t->n_of = TC_MIN(t->n_of, t->n_node);
-  t->leaf_bytes = c->leaf_bytes, t->assigned_bytes = c->assigned_bytes;
+  uint64_t counter = t->counter;
+  tc_trace_cut(t, &c->was);
+  t->counter = counter;  // draws are taken
   if (TC_UNLIKELY(t->capture != NULL)) tc_capture_forget(t, c->first);
-  t->memo_epoch++;  // runs that were recorded again forget where
   return outlives;
 }
 

@@ -14,6 +14,7 @@
 
 #include "lazy/record/append.h"
 #include "lazy/trace/body.h"
+#include "lazy/trace/capture.h"
 
 // Something from outside that bodies use.
 typedef struct tc_outlined {
@@ -37,8 +38,7 @@ typedef struct tc_outline {
   struct tc_outline *outer;  // that this one is inside of. NULL: none
   // of the body that is being recorded
   tc_node first;  // its first input; the others follow
-  uint32_t n_word, n_arg, n_leaf, n_past, n_param_node;
-  uint64_t leaf_bytes, assigned_bytes, counter;
+  tc_trace_mark was;  // before its inputs
   const char *outer_fault;  // the trace's body_fault before
 } tc_outline;
 

@@ -10,8 +10,13 @@ static tc_node with_batch(tc_trace *t, tc_node a, const tc_dims *batch, int64_t 
   return tc_rec_expand(t, a, &d);
 }
 
-// a [.., m, k] @ b [k, n], of one type, with sums of `type`. It is one product of all rows, and so
-// is b's gradient.
+// The type of a product's sums: i32 of bytes.
+static tc_type type_of_sums(tc_type type) {
+  return tc_type_is_byte(type) ? TC_I32 : type;
+}
+
+// a [.., m, k] @ b [k, n], of one type or of bytes, with sums of `type`. It is one product of all
+// rows, and so is b's gradient.
 static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, tc_type type, bool vec_b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};
@@ -38,7 +43,8 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   if (TC_LIKELY(are_factors(t, a, b))) {
     tc_dims d = {2, {tc_node_dims(t, a)->dim[0], tc_node_dims(t, b)->dim[1]}};
-    return tc_rec_append(t, TC_OP_MATMUL, type_of(t, a), tc_rec_intern(t, &d), 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
+    return tc_rec_append(t, TC_OP_MATMUL, type_of_sums(type_of(t, a)), tc_rec_intern(t, &d), 2, (tc_node[]){a, b}, 0,
+                         NULL, 0, NULL);
   }
   tc_dims da = *tc_node_dims(t, a), db = *tc_node_dims(t, b);
   char ta[128], tb[128];
@@ -54,8 +60,10 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   if (vec_a) a = tc_rec_reshape(t, a, &(tc_dims){2, {1, k}});
   if (vec_b) b = tc_rec_reshape(t, b, &(tc_dims){2, {k, 1}});
   tc_type type = ok(t, a) && ok(t, b) ? tc_type_promote(type_of(t, a), type_of(t, b)) : TC_F32;
+  bool bytes = ok(t, a) && ok(t, b) && tc_type_is_byte(type_of(t, a)) && tc_type_is_byte(type_of(t, b));
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no matmul; cast it first");
-  a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
+  if (!bytes) a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
+  type = bytes ? TC_I32 : type_of_sums(type);
   if (da.rank > 2 && db.rank <= 2) return matmul_rows(t, a, b, type, vec_b);
   tc_dims ba = {.rank = vec_a ? 0 : da.rank - 2}, bb = {.rank = vec_b ? 0 : db.rank - 2};
   memcpy(ba.dim, da.dim, (size_t)ba.rank * sizeof ba.dim[0]);

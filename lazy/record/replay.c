@@ -9,11 +9,11 @@
 
 // Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after
 // reporting.
-static tc_node add_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
-  uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
+static tc_node add_past(tc_trace *t, tc_node n, tc_run *run, uint32_t run_node) {
+  uint8_t kept = run->flag[run_node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
   if (!(kept & TC_NODE_TAPE) || (t->flag[n] & TC_NODE_TAPE)) return t->flag[n] |= kept, n;
   if (!TC_GROW(t->past, t->cap_past, t->n_past + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-  t->past[t->n_past++] = (tc_past){n, home, tc_run_retain(run)};
+  t->past[t->n_past++] = (tc_past){n, run_node, tc_run_retain(run)};
   t->flag[n] |= kept;
   return n;
 }
@@ -87,17 +87,17 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
     if (absent)
       return tc_rec_fail(t, s->err, "the operand's value was lost with %s: %s", tc_device_name((tc_device)s->device),
                          absent);
-    return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
+    return tc_rec_fail(t, s->err, "the operand's value %s", tc_slot_lost(s));
   }
   if (TC_UNLIKELY(t->outline != NULL)) return tc_outline_slot(t, s, h);
   bool strided = s->buf && s->buf->strided;
   if (s->buf) {
     n = strided ? tc_trace_strided_leaf(t, s->buf, (tc_type)s->dtype, (tc_device)s->device)
                 : tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
-    if (n != TC_NODE_ERR && s->run) n = add_past(t, n, s->run, s->home);
+    if (n != TC_NODE_ERR && s->run) n = add_past(t, n, s->run, s->run_node);
     if (n != TC_NODE_ERR && (s->flags & TC_SLOT_FREED)) t->flag[n] |= TC_NODE_FREED_IN;
   } else if (s->run) {
-    n = tc_run_replay(t, s->run, s->home);
+    n = tc_run_replay(t, s->run, s->run_node);
     if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_REMATERIALIZE;
   } else {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");

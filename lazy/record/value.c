@@ -21,7 +21,7 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
   if (!pending && s->err) {
     const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);
     if (absent) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost with %s: %s", name, absent);
-    return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
+    return tc_fail(s->err, tc_inside_call.op, site, "the value %s", tc_slot_lost(s));
   }
   if (!s->buf || pending) {
     if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;

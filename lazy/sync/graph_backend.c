@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "device/loaded_backend.h"
 #include "runtime/arena.h"
 #include "runtime/edits.h"
 #include "runtime/fork.h"
@@ -64,6 +65,11 @@ tc_status tc_backend_check(const char *name, const char *op, tc_site site) {
     if (d == 0) return TC_OK;
     if (d < best) best = d, near = known;
   }
+  char device[80];
+  snprintf(device, sizeof device, "tc:%.64s", name);
+  if (tc_loaded_find(device) >= 0)
+    return tc_fail(TC_ERR_ARG, op, site, "'%s' is a device: tensors go there by tc_set_default_device or tc_to",
+                   device);
   return tc_fail(TC_ERR_ARG, op, site,
                  "there is no backend '%.64s'%s%s; tc_list_backends lists them, tc_register_backend adds one", name,
                  near ? ", the nearest is " : "", near ? near : "");
@@ -90,6 +96,7 @@ tc_status tc_register_backend_at(const char *name, tc_backend_fn fn, void *user,
   if (strlen(name) >= NAME_BYTES || strpbrk(name, ",= "))
     return tc_fail(TC_ERR_ARG, op, site, "'%.80s' has a comma, '=' or blank, or more than %d bytes", name,
                    NAME_BYTES - 1);
+  if (strncmp(name, "tc:", 3) == 0) name += 3;  // as in the options
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   tc_status st = add_registered(name, fn, user, op, site);

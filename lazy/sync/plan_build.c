@@ -11,7 +11,7 @@
 #include "runtime/passes.h"
 #include "runtime/reentry.h"
 
-#define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
+#define SMALL_BYTES 65536  // of an expensive live value that is stored though nobody asked
 
 // A value worth storing rather than recomputing: it reads much more than it writes, or is
 // expensive.
@@ -100,7 +100,7 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
 
 // What recomputing a value that is not stored costs.
 typedef struct recipe {
-  bool dear, again;  // expensive; with a value that was recomputed already
+  bool expensive, recomputed;  // takes an expensive op; reads a value that was recomputed already
   double sole;       // bytes of leaves that nobody else holds, at most; twice those that it takes a copy to hold
 } recipe;
 
@@ -112,19 +112,19 @@ static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
     if (p->flag[n] & TC_NODE_SOLE) r.sole = (copied ? 2 : 1) * (double)bytes_of(p, n);
     return r;
   }
-  r.dear = is_expensive(p, n), r.again = p->flag[n] & TC_NODE_REMATERIALIZE;
+  r.expensive = is_expensive(p, n), r.recomputed = p->flag[n] & TC_NODE_REMATERIALIZE;
   const tc_rec *x = tc_plan_rec(p, n);
   for (int i = 0; i < tc_rec_arity(x); i++) {
     uint32_t in = tc_rec_in(x)[i];
     if (p->out_of[in] != TC_LEAF_NONE) continue;
-    r.dear |= all[in].dear, r.again |= all[in].again, r.sole += all[in].sole;
+    r.expensive |= all[in].expensive, r.recomputed |= all[in].recomputed, r.sole += all[in].sole;
   }
   return r;
 }
 
 // Chooses what is stored: values that are asked for, assigned, kept, live without a reader, or
 // saved for backward and expensive. Of other live values these are stored:
-// - what is made of a recipe used again: nothing is made a third time, and recipes do not grow;
+// - what is made of a recipe used before: nothing is made a third time, and recipes do not grow;
 // - what is smaller than the leaves that it would hold;
 // - what is expensive to compute and small.
 static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
@@ -138,7 +138,8 @@ static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
     bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) ||
                  (need[n] && is_expensive(p, n));
     if (live)
-      store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
+      store |= all[n].recomputed || all[n].sole > (double)bytes_of(p, n) ||
+               (all[n].expensive && bytes_of(p, n) <= SMALL_BYTES);
     if (!store || tc_plan_is_leaf(p, n) || tc_plan_alias(p, n) != TC_LEAF_NONE) continue;
     p->out_of[n] = p->n_out;
     p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, bytes_of(p, n)};

@@ -236,7 +236,7 @@ static void clear_cache(void) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  if (!tc_inside) clear_cache();
+  if (tc_frees_at_exit()) clear_cache();
 }
 
 void tc_cache_clear(void) {

@@ -66,7 +66,7 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed) {
     if (p->hold_leaf[i] || failed) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
   }
   for (uint32_t i = 0; i < t->n_past; i++)
-    r->past[i] = (tc_past){t->past[i].node, t->past[i].home, tc_run_retain(t->past[i].run)};
+    r->past[i] = (tc_past){t->past[i].node, t->past[i].run_node, tc_run_retain(t->past[i].run)};
   for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] && !failed ? tc_buffer_retain(t->out[i]) : NULL;
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_param_node) memcpy(r->param_node, t->param_node, t->n_param_node * sizeof r->param_node[0]);
@@ -87,7 +87,7 @@ tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     tc_buffer *stored = stored_at(t, p, n);
     bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
     tc_slot_set_value(s, stored, history || !stored ? run : NULL, stored && is_freed(t->flag[n]));
-    s->home = n;
+    s->run_node = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
     struct tc_user *u = &t->user[i];
@@ -115,7 +115,7 @@ void tc_values_restore(tc_trace *t, tc_run *run, tc_status st) {
     while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
     tc_buffer *buf = tc_rec_op(tc_rec_of(t, old)) == TC_OP_LEAF ? tc_trace_leaf_of(t, old) : NULL;
     tc_slot_set_value(s, buf, buf ? NULL : run, buf && is_freed(t->flag[old]));
-    s->home = old;
+    s->run_node = old;
     s->err = buf || run ? TC_OK : st;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {  // a leaf may be the copy that a GPU read

@@ -11,12 +11,12 @@
 #include "lazy/lowering.h"
 #include "lazy/sync/graph_backend.h"
 #include "lazy/sync/plan_build.h"
+#include "lazy/sync/region.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/deferred_error.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
 #include "runtime/option_sets.h"
-#include "runtime/profile_region.h"
 #include "runtime/reentry.h"
 
 // ---- fields as text ----
@@ -158,6 +158,21 @@ void tc_region_end_at(tc_site site) {
   }
   tc_leave();
   (void)tc_defer_error(st, site);
+}
+
+tc_status tc_region_check(uint32_t depth, const char *op, const char *what, tc_site site) {
+  char place[160];
+  uint32_t now = tc_region_depth();
+  if (TC_LIKELY(now == depth)) return TC_OK;
+  if (now < depth)
+    return tc_fail(TC_ERR_STATE, op, site, "%s has ended a region that it did not begin: remove that tc_region_end",
+                   what);
+  while (tc_region_depth() > depth + 1) tc_region_end_at(site);
+  tc_site_text(tc_region_site(), place, sizeof place);
+  tc_region_end_at(site);
+  return tc_fail(TC_ERR_STATE, op, site,
+                 "%s has not ended %u of its regions, the first begun at %s: call tc_region_end", what, now - depth,
+                 place[0] ? place : "an unknown place");
 }
 
 static tc_status set_process(const tc_region_options *o, tc_site site) {

@@ -121,7 +121,7 @@ static void defer_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st
   uint32_t n = 0;
   while (n < t->n_node && tc_rec_op(tc_rec_of(t, n)) != TC_OP_ASSIGN) n++;
   if (n == t->n_node || (is_asked[cause] && t == tc_trace_mine)) return;
-  tc_trace_owe(t, st, site, silent ? 0 : tc_error_clears());
+  tc_trace_defer_error(t, st, site, silent ? 0 : tc_error_clears());
 }
 
 // Hands the results over, or restores what the run did not make, for st. Returns the sync's status.
@@ -180,7 +180,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   bool recorded = tc_sync_is_recorded();
   if (TC_UNLIKELY(recorded)) tc_profile_sequence = tc_profile_next_sequence(), began = tc_ticks();
-  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began};
+  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began, .waited_first = tc_profile_waited};
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
   bool peek = t->dropped;
@@ -190,6 +190,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   tc_plan *p = w.plan;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
+  times.waited = tc_profile_waited;
   if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit ? NULL : p, &rec);
   if (TC_UNLIKELY(recorded) && p && w.n_word) {
     tc_sync_record_plan(t, p, &rec);
@@ -260,10 +261,10 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
                    why[cause] ? why[cause] : "would run",
                    t->record_only ? "thread only records (tc_record_only_begin)" : "region is one graph (fullgraph)");
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
-  bool owes = t->n_user > 0;
+  bool has_users = t->n_user > 0;
   tc_error_mark before = tc_error_now();
   tc_status st = tc_trace_sync(t, cause, site, 0, NULL);
-  if (st == TC_OK || owes || !tc_device_absent(d)) return st;
+  if (st == TC_OK || has_users || !tc_device_absent(d)) return st;
   (void)tc_error_tell(before);
   return TC_OK;
 }

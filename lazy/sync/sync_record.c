@@ -185,6 +185,9 @@ static uint64_t estimate_recording(uint32_t n_nodes, uint64_t window_ns) {
   return TC_MIN(window_ns, (uint64_t)(least * n_nodes));
 }
 
+// What this thread had waited when its latest record was written.
+static _Thread_local uint64_t waited_until;
+
 static void fill_times(tc_prof_sync *r, const tc_sync_times *x, const tc_work_done *done) {
   uint64_t start = done->started ? done->started : x->launched;
   uint64_t at_start = done->started ? done->allocated : x->allocated_first;
@@ -195,6 +198,8 @@ static void fill_times(tc_prof_sync *r, const tc_sync_times *x, const tc_work_do
   r->lookup_ns = in_ns(before - TC_MIN(before, x->making + x->allocated_first));
   r->allocate_ns = in_ns(x->allocated);
   r->launch_ns = in_ns(launch - TC_MIN(launch, taken_launch)), r->run_ns = in_ns(run - TC_MIN(run, taken_run));
+  uint64_t waited = done->started ? done->waited : x->waited_first;
+  r->wait_ns = TC_MIN(r->run_ns, in_ns(x->waited - TC_MIN(x->waited, waited)));
   r->publish_ns = in_ns(tc_ticks_between(x->ran, x->published) - x->noting);
   r->total_ns = in_ns(tc_ticks_between(x->began, x->published) - x->noting);
   uint64_t end = tc_now_ns();
@@ -202,6 +207,8 @@ static void fill_times(tc_prof_sync *r, const tc_sync_times *x, const tc_work_do
   uint64_t idle = x->synced ? in_ns(tc_ticks_between(x->synced, x->began)) : 0;
   uint64_t window = x->first > x->synced ? in_ns(tc_ticks_between(x->first, x->began)) : 0;
   r->outside_ns = idle ? idle : window;
+  r->awaited_ns = TC_MIN(r->outside_ns, in_ns(x->waited_first - TC_MIN(x->waited_first, waited_until)));
+  waited_until = tc_profile_waited;
 }
 
 // pre: the profile is locked.
@@ -256,7 +263,7 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
   }
   uint64_t window = x->first > x->synced ? in_ns(tc_ticks_between(x->first, x->began)) : 0;
   r.record_ns = estimate_recording(rec->n_nodes, window);
-  r.outside_ns -= TC_MIN(r.outside_ns, r.record_ns);
+  r.outside_ns -= TC_MIN(r.outside_ns, r.record_ns), r.awaited_ns = TC_MIN(r.awaited_ns, r.outside_ns);
   r.planned_bytes = rec->planned_bytes, r.peak_bytes = rec->peak_bytes, r.copied_bytes = rec->copied_bytes;
   r.cached_bytes = done->bytes;
   tc_buffer_bus_take(&r.to_device_bytes, &r.from_device_bytes);

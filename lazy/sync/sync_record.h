@@ -18,6 +18,7 @@ typedef struct tc_sync_times {
   uint64_t launched, ran, published;
   uint64_t making;  // span: making the plan
   uint64_t allocated_first, allocated;  // spans: getting new memory before the launch; in all
+  uint64_t waited_first, waited;  // spans of this thread's life: waited before this sync; until it had run
   const char *note;  // of a compiled function that was traced for this sync; borrowed. NULL: none was
   uint64_t noting;  // span: writing records meanwhile, which is no part of the sync
 } tc_sync_times;

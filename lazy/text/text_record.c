@@ -44,16 +44,18 @@ static bool values_fit(const tc_text_node *x) {
   }
 }
 
+// a [.., m, k] and b [.., k, n] of one type, or bytes, whose sums are i32.
 static bool product_fits(const tc_trace *t, const tc_text_node *x) {
   const tc_dims *a = dims_of(t, x, 0), *b = dims_of(t, x, 1), *y = &x->dims;
   int r = y->rank;
-  tc_type type = type_in(t, x, 0);
-  if (r < 2 || a->rank != r || b->rank != r || type != type_in(t, x, 1) || type == TC_BOOL) return false;
+  tc_type type = type_in(t, x, 0), right = type_in(t, x, 1);
+  bool bytes = tc_type_is_byte(type) && tc_type_is_byte(right);
+  if (r < 2 || a->rank != r || b->rank != r || (type != right && !bytes) || type == TC_BOOL) return false;
   for (int i = 0; i < r - 2; i++)
     if (a->dim[i] != y->dim[i] || b->dim[i] != y->dim[i]) return false;
   bool narrow = tc_type_is_half(type);
   return a->dim[r - 1] == b->dim[r - 2] && a->dim[r - 2] == y->dim[r - 2] && b->dim[r - 1] == y->dim[r - 1] &&
-         (x->type == type || (narrow && x->type == TC_F32));
+         (bytes ? x->type == TC_I32 : x->type == type || (narrow && x->type == TC_F32));
 }
 
 // x [n, .., c], w [o, c / groups, ..] and y [n, .., o], of which the record makes one.

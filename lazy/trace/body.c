@@ -9,7 +9,7 @@
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/hash.h"
-#include "runtime/reentry.h"
+#include "runtime/options.h"
 
 #define N_BUCKETS 256
 
@@ -119,7 +119,7 @@ const tc_body *tc_body_intern(const tc_body *content) {
 
 static void free_at_exit(void) __attribute__((destructor));
 static void free_at_exit(void) {
-  if (tc_inside) return;
+  if (!tc_frees_at_exit()) return;
   pthread_mutex_lock(&self.lock);
   for (int i = 0; i < N_BUCKETS; i++) {
     for (tc_body *b = self.bucket[i], *next; b; b = next) next = b->next, free_body(b);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lazy/trace/watched.h"
 #include "runtime/arena.h"
 
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where) {
@@ -76,6 +77,17 @@ void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s) {
   if (s->grad.gen) tc_slot_of(s->grad.slot)->refs++;
 }
 
+void tc_capture_watch(tc_trace *t, tc_watched *w, uint64_t value) {
+  tc_capture *c = t->capture;
+  for (uint32_t i = 0; i < c->n_watch; i++)
+    if (c->watch[i].of == w) return;
+  if (!TC_GROW(c->watch, c->cap_watch, c->n_watch + 1)) {
+    break_without_memory(t);
+    return;
+  }
+  c->watch[c->n_watch++] = (tc_watch_note){tc_watched_retain(w), value};
+}
+
 void tc_step_fini(tc_step *s) {
   s->ops_of->release(s->owner);
   tc_free(s->note), tc_free(s->arg);
@@ -139,7 +151,7 @@ static void restore_assigned(tc_trace *t, const tc_capture *c, const tc_assigned
   tc_slot *s = tc_slot_of(a->handle.slot);
   if (s->gen != a->handle.gen) return;
   tc_slot_set_value(s, a->was.buf, a->was.run, a->was.flags & TC_SLOT_FREED);
-  s->home = a->was.home, s->err = a->was.err, s->node = a->was.node;
+  s->run_node = a->was.run_node, s->err = a->was.err, s->node = a->was.node;
   s->epoch = a->was.epoch == t->epoch && a->was.node >= c->was.n_node ? 0 : a->was.epoch;
   s->flags = (uint8_t)((s->flags & ~TC_SLOT_HAS_DEFERRED) | (a->was.flags & TC_SLOT_HAS_DEFERRED));
   if (s->epoch != t->epoch || !(a->node_flag & TC_NODE_LIVE)) return;
@@ -195,5 +207,6 @@ void tc_capture_fini(tc_trace *t, tc_capture *c) {
   for (uint32_t i = 0; i < c->n_graded; i++)
     if (c->graded[i].was.gen) tc_slot_release_handle(t, c->graded[i].was);
   for (uint32_t i = 0; i < c->n_step && !c->keeps_steps; i++) tc_step_fini(&c->step[i]);
-  tc_free(c->seen), tc_free(c->assigned), tc_free(c->graded), tc_free(c->step);
+  for (uint32_t i = 0; i < c->n_watch; i++) tc_watched_release(c->watch[i].of);
+  tc_free(c->seen), tc_free(c->assigned), tc_free(c->graded), tc_free(c->step), tc_free(c->watch);
 }

@@ -62,6 +62,12 @@ typedef struct tc_step {
   uint32_t n_arg, *arg;  // where its numbers lie among the args; owned. UINT32_MAX: one is left out
 } tc_step;
 
+// A number of an object's that the body went by.
+typedef struct tc_watch_note {
+  struct tc_watched *of;  // retained
+  uint64_t value;
+} tc_watch_note;
+
 // Counts of a trace, at which it can be cut.
 typedef struct tc_trace_mark {
   uint32_t n_word, n_node, n_arg, n_leaf, n_past, n_user;
@@ -81,6 +87,8 @@ typedef struct tc_capture {
   uint32_t n_graded, cap_graded;
   tc_step *step;  // in their order
   uint32_t n_step, cap_step;
+  tc_watch_note *watch;
+  uint32_t n_watch, cap_watch;
   bool keeps_steps;  // true: a fragment has taken over what they own
   bool has_landmark;  // true: the program repeats at the body's end
   // Why the body has no graph, and where that is known. NULL: it may have one
@@ -98,11 +106,12 @@ static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const t
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
 void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
+void tc_capture_watch(tc_trace *t, struct tc_watched *w, uint64_t value);
 // Forgets what was seen at nodes from `first` on, which leave the trace.
 void tc_capture_forget(tc_trace *t, tc_node first);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
-// The same for what may pass: another trial may go well.
+// Breaks this capture for a cause that may pass: another trial may succeed.
 void tc_capture_break_for_now(tc_trace *t, const char *why, const char *by, tc_site where);
 // A step of which the trace has the numbers at its args. Takes over note and args, and retains the
 // owner. note or arg NULL: there was no memory. pre: t has a capture.
@@ -113,7 +122,7 @@ void tc_step_fini(tc_step *s);
 // Takes the records from the mark on, which no slot stands for, out of the trace.
 void tc_trace_cut(tc_trace *t, const tc_trace_mark *mark);
 tc_trace_mark tc_trace_mark_now(const tc_trace *t);
-// The same by the open op, if its trace has a capture at all.
+// As tc_capture_break, by the open op. Does nothing if its trace has no capture.
 static inline void tc_capture_break_op(tc_trace *t, const char *why) {
   if (TC_UNLIKELY(t->capture != NULL)) tc_capture_break(t, why, t->op, t->op_site);
 }

@@ -9,3 +9,13 @@ void tc_capture_break_mine(const char *why, const char *by, tc_site where) {
   tc_capture_break(t, why, by, where);
   tc_biased_unlock_own(&t->lock);
 }
+
+uint64_t tc_capture_read(tc_watched *w) {
+  tc_trace *t = tc_trace_mine;
+  if (TC_UNLIKELY(t && t->capture)) {
+    tc_biased_lock_own(&t->lock);
+    tc_capture_watch(t, w, tc_watched_value(w));
+    tc_biased_unlock_own(&t->lock);
+  }
+  return tc_watched_value(w);
+}

@@ -6,7 +6,7 @@
 
 // One error is deferred at a time: one that stands, or that clearing does not settle (clears: 0),
 // stays before one that clearing settles.
-void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
+void tc_trace_defer_error(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
   bool stands = t->deferred != TC_OK && (!t->deferred_clears || t->deferred_clears == tc_error_clears());
   if (stands && clears) return;
   t->deferred = st, t->deferred_site = site, t->deferred_clears = clears;
@@ -25,11 +25,11 @@ tc_status tc_trace_deferred_error(tc_trace *t, const char *op, tc_site site) {
 }
 
 tc_status tc_defer_error(tc_status st, tc_site site) {
-  if (TC_LIKELY(st == TC_OK) || tc_inside || !tc_enter("owe", site)) return st;
+  if (TC_LIKELY(st == TC_OK) || tc_inside || !tc_enter("deferred error", site)) return st;
   tc_trace *t = tc_trace_self();
   if (t) {
     tc_biased_lock_own(&t->lock);
-    tc_trace_owe(t, st, site, tc_error_clears());
+    tc_trace_defer_error(t, st, site, tc_error_clears());
     tc_biased_unlock_own(&t->lock);
   }
   tc_leave();

@@ -12,7 +12,7 @@
 // error of such a call.
 tc_status tc_trace_deferred_error(tc_trace *t, const char *op, tc_site site);
 // pre: t is locked. clears: tc_error_clears(), if clearing the error settles it; 0: it does not.
-void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears);
+void tc_trace_defer_error(tc_trace *t, tc_status st, tc_site site, uint64_t clears);
 // Returns st. Defers the error of a call that has effects only, unless the program clears it before
 // the next sync point.
 tc_status tc_defer_error(tc_status st, tc_site site);

@@ -28,6 +28,9 @@ bool tc_type_is_float(tc_type type);
 static inline bool tc_type_is_half(tc_type type) {
   return type == TC_F16 || type == TC_BF16;
 }
+static inline bool tc_type_is_byte(tc_type type) {
+  return type == TC_I8 || type == TC_U8;
+}
 int64_t tc_dims_count(const tc_dims *d);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);

@@ -30,13 +30,13 @@ tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_param_node) {
   return r;
 }
 
-tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call) {
+tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t run_node, tc_tensor param, tc_call call) {
   tc_run *r = tc_run_allocate(p, of != NULL, of == NULL);
   if (!r) return NULL;
   r->call[0] = r->call[1] = call;
-  r->flag[0] = r->flag[1] = of ? of->flag[home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY) : TC_NODE_TAPE;
+  r->flag[0] = r->flag[1] = of ? of->flag[run_node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY) : TC_NODE_TAPE;
   if (of)
-    r->past[0] = (tc_past){0, home, tc_run_retain(of)}, r->freed_by = of->freed_by;
+    r->past[0] = (tc_past){0, run_node, tc_run_retain(of)}, r->freed_by = of->freed_by;
   else
     r->param_node[0] = (tc_param_node){0, param}, r->flag[0] |= TC_NODE_REQUIRES_GRAD;
   return r;

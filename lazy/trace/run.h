@@ -22,7 +22,7 @@ typedef struct tc_leaf {
 // recorded again. Its gradient goes to that record of that run, so that a sum over several uses has
 // one order however syncs cut the program.
 typedef struct tc_past {
-  uint32_t node, home;  // home: number in run
+  uint32_t node, run_node;  // run_node: number in run
   tc_run *run;  // retained
 } tc_past;
 
@@ -64,9 +64,9 @@ static inline tc_run *tc_run_retain(tc_run *r) {
 }
 void tc_run_release(tc_run *r);
 // The history of a value that was carried to another memory: a run of two records, a leaf and TO,
-// which never ran. of, home: the leaf's own history; of NULL: the leaf is the value of param.
+// which never ran. of, run_node: the leaf's own history; of NULL: the leaf is the value of param.
 // NULL out of memory.
-tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call);
+tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t run_node, tc_tensor param, tc_call call);
 // Gives back the values that neither a recipe that somebody may ask for nor history needs.
 void tc_run_drop_unneeded(tc_run *r);
 // A slot no longer names the run. as_recipe: the run was its recipe.

@@ -57,6 +57,7 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   h.gen = s->gen + 1;
   // no buf, no run
   s->gen = h.gen, s->refs = 1, s->epoch = 0, s->flags = 0, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;
+  s->of_body = false;
   if (n != TC_NODE_ERR) {
     const tc_rec *r = tc_rec_of(t, n);
     s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
@@ -94,13 +95,29 @@ tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot) {
   return t->pool[t->n_pool++] = (tc_tensor){slot, s->gen};
 }
 
-tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t run_node, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;
   tc_slot *s = tc_slot_of(h.slot);
-  s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
+  s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->run_node = run_node;
   tc_slot_set_value(s, v->buf, run, false);
   return h;
+}
+
+void tc_slot_leave_node(tc_trace *t, tc_slot *s, tc_tensor h) {
+  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
+    t->slot_of[s->node] = TC_SLOT_NONE;
+    t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
+  }
+  s->epoch = 0, s->err = TC_OK;
+}
+
+void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n) {
+  tc_slot_leave_node(t, s, h);
+  tc_slot_set_value(s, NULL, NULL, false);
+  s->epoch = t->epoch, s->node = n;
+  t->slot_of[n] = h.slot;
+  t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
 }
 
 // pre: gen is even.

@@ -9,6 +9,7 @@
 #include "lazy/trace/latest_plans.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
+#include "runtime/option_sets.h"
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 
@@ -110,7 +111,7 @@ static void thread_end(void *arg) {
 // At exit, or when the library is unloaded: frees what no thread uses.
 static void at_exit_of_process(void) __attribute__((destructor));
 static void at_exit_of_process(void) {
-  if (tc_inside) return;
+  if (!tc_frees_at_exit()) return;
   if (tc_trace_mine) thread_end(tc_trace_mine);
   if (self.has_key) pthread_key_delete(self.key);
   pthread_mutex_lock(&self.lock);
@@ -123,6 +124,7 @@ static void at_exit_of_process(void) {
   if (alone) {
     tc_slot_free_all();
     tc_dims_free_all();
+    tc_option_sets_end();
   }
   pthread_mutex_unlock(&self.lock);
 }

@@ -24,7 +24,7 @@ void tc_trace_set_bounds(tc_trace *t);
 void tc_trace_reset(tc_trace *t);
 // Whether the trace's thread is in this process, or was left behind by a fork.
 bool tc_trace_is_here(const tc_trace *t);
-// The same, or an error that says so.
+// TC_OK if tc_trace_is_here, else an error that says so.
 tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
 // The slot of a live handle with its owner locked and this thread inside the library
 // (runtime/reentry.h); NULL after reporting. what: the caller's name; NULL: a stale handle is no

@@ -7,7 +7,7 @@
 //
 //   handle {slot, gen} --> tc_slot --> node of the pending trace
 //                                    | tc_buffer (stored)
-//                                    | tc_run + home (a recipe or history)
+//                                    | tc_run + run_node (a recipe or history)
 //
 // Invariants: a node has at most one slot, and a slot at most one node. A slot's node counts only
 // while its epoch is the trace's. What a slot refers to is retained.
@@ -28,9 +28,9 @@
 #define TC_N_CHUNKS 16384
 
 // GRAD: the slot is a parameter's (requires_grad). KEEP: it survives the end of its scope.
-// OWES: an assign has yet to reach the caller's memory. FREED: a backward freed the history of its
-// stored value, which has no run. RECIPE: it has no stored value, but a run that can make it again.
-// REBORROWED: scopes may have more than one reference to it.
+// HAS_DEFERRED: an assign has yet to reach the caller's memory. FREED: a backward freed the history
+// of its stored value, which has no run. RECIPE: it has no stored value, but a run that can make it
+// again. REBORROWED: scopes may have more than one reference to it.
 enum {
   TC_SLOT_GRAD = 1,
   TC_SLOT_KEEP = 2,
@@ -41,15 +41,16 @@ enum {
 };
 
 typedef struct tc_slot {
-  uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
+  uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but HAS_DEFERRED
   uint64_t epoch;  // of the trace: node counts in this one alone
   // Number in the pending trace, and in the run. The node of a strided buffer's value is shared: it
   // is not in slot_of
-  uint32_t node, home;
+  uint32_t node, run_node;
   tc_run *run;  // retained; has its recipe or history. NULL: neither
   tc_buffer *buf;  // retained; the stored value, dense. NULL: not stored
   uint32_t shape;  // interned
-  uint8_t dtype, device, flags, unused;
+  uint8_t dtype, device, flags;
+  bool of_body;  // true: err is set since a body of control flow made it, which keeps no values
   tc_tensor grad;  // an owned reference. {0, 0}: no gradient
   uint32_t next;  // in the free list
   tc_status err;  // why the value was lost. TC_OK: it was not
@@ -162,7 +163,7 @@ struct tc_trace {
   struct tc_plan *latest[TC_LATEST_PLANS];  // plans of the latest syncs, retained. NULL: none
   uint32_t next_latest;  // the one that is replaced next
   struct tc_user {  // writable memory of the caller, which an assign reaches at the sync
-    uint32_t slot;  // whose value it is; it OWES until then
+    uint32_t slot;  // whose value it is; it HAS_DEFERRED until then
     uint32_t leaf_node;  // the leaf that reads what it holds before
     tc_buffer *buf;  // retained
     tc_buffer *spare;  // during a sync: memory for old content that somebody holds. NULL: nobody does
@@ -211,6 +212,11 @@ static inline tc_slot *tc_slot_of(uint32_t slot) {
   tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
   return &chunk->slot[slot % TC_CHUNK_SLOTS];
 }
+// What became of the value of a slot with an err, after "the value ".
+static inline const char *tc_slot_lost(const tc_slot *s) {
+  return s->of_body ? "is one of a body of control flow, which keeps none: make it a result of the body"
+                    : "was lost by a run that failed";
+}
 // pre: the slot's trace is locked. Whether its value is still to be computed or assigned: its
 // node in the pending trace is more than what its memory holds.
 static inline bool tc_slot_is_pending(const tc_trace *t, const tc_slot *s) {
@@ -243,10 +249,14 @@ tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot);
 static inline uint64_t tc_handle_word(tc_tensor h) {
   return (uint64_t)h.gen << 32 | h.slot;
 }
+// pre: t is locked, and s is a slot of t's that is alive. It stands for no node from here on.
+void tc_slot_leave_node(tc_trace *t, tc_slot *s, tc_tensor h);
+// The same, but its value is node n, which no other slot stands for, from here on.
+void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n);
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);
-// The slot OWES no more; frees it if it was released meanwhile.
+// Clears the slot's HAS_DEFERRED; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
 // pre: t is locked. The slot's assign never reaches the caller's memory.
 void tc_slot_drop_assign(tc_trace *t, uint32_t slot);
@@ -276,6 +286,7 @@ typedef struct tc_stored {
   bool is_param;  // true: it requires_grad
   tc_trace *locked;  // stays locked until tc_value_end. NULL: none is
 } tc_stored;
-// A new handle of a stored value, whose buffer it retains. run, home: its history; run NULL: none.
+// A new handle of a stored value, whose buffer it retains. run, run_node: its history; run NULL:
+// none.
 // Poison when out of memory.
-tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t run_node, bool pooled);

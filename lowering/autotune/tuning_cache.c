@@ -15,7 +15,6 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
-#include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/topology.h"
 
@@ -240,5 +239,5 @@ void tc_tuning_cache_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  if (!tc_inside) tc_tuning_cache_clear();
+  if (tc_frees_at_exit()) tc_tuning_cache_clear();
 }

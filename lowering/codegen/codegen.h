@@ -48,6 +48,9 @@ typedef struct tc_codegen {
   // Optional: NULL means that it makes code for one target alone.
   tc_status (*compile_for)(const tc_isa *isa, bool native, const tc_kir *kir, const char *name, void **out,
                            size_t *bytes);
+  // Nanoseconds of this thread's last compile that went before the generator proper: LLVM's IR.
+  // Optional: NULL means that nothing did.
+  uint64_t (*emit_ns)(void);
   // Those bytes, or bytes kept on disk, as code; of a generator without compile the kernel's. gpu:
   // whose kernel it is, or NULL. On failure *out is zeros.
   tc_status (*load)(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,

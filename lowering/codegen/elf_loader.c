@@ -377,7 +377,8 @@ size_t tc_elf_bytes(const tc_elf_code *code) {
   return code->bytes + code->told.object_bytes;
 }
 
-// Where perf's map must not name two functions, the memory is given back and the addresses are not.
+// Gives the memory back. While perf's map is written the addresses stay reserved, so that none of
+// them is ever named twice.
 static void unmap(void *map, size_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (tc_perf_keeps_addresses() && mmap(map, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) return;

@@ -79,6 +79,10 @@ static tc_status compile_for(const tc_isa *isa, bool native, const tc_kir *kir, 
   return compile_on(&m, TC_NO_DEBUG_LINES, kir, name, out, bytes);
 }
 
+static uint64_t emit_ns(void) {
+  return self.plugin->emit_ns();
+}
+
 static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
                       tc_codegen_code *out) {
   void *fn = NULL;
@@ -102,5 +106,6 @@ const tc_codegen tc_codegen_llvm = {.name = "llvm",
                                     .open = open_plugin,
                                     .compile = compile,
                                     .compile_for = compile_for,
+                                    .emit_ns = emit_ns,
                                     .load = load,
                                     .assembly = assembly};

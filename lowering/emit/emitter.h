@@ -36,7 +36,7 @@ typedef struct tc_emit_result {
   uint32_t *written, n_written;  // nodes that the kernel stores
   uint64_t writes,
       same;  // bit sets of buffers: stored by the kernel; read only at the element that is stored, before the store
-  uint64_t words;  // bit set of bf16 buffers that are read as 32-bit words, two elements each
+  uint64_t words;  // bit set of buffers of bf16 or bytes that are read as 32-bit words, two or four elements each
   uint32_t not_affine;  // on failure: a node to store before the next attempt; TC_NONE: none would help
   bool full;  // on failure: true if the fusion has more tensors or scalars than a kernel can name
   int64_t extent;  // number of units: calls cover [0, extent)

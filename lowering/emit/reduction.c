@@ -93,8 +93,8 @@ static void note_pass(tc_emit_ctx *s, uint32_t n, uint8_t p) {
 // 1 -> 0.82. Zen 4: cross entropy 1 -> 0.97, softmax over 128 KB 1 -> 0.86.
 static int64_t stash_bytes(const tc_emit_ctx *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->kir.threads * STASH_THREAD_BYTES;
-  bool dear = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
-  return dear ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+  bool expensive = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
+  return expensive ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
 
 static bool is_in_several(const tc_emit_ctx *s, uint32_t n) {

@@ -13,6 +13,11 @@ typedef enum tc_multiply_way {
   TC_MULTIPLY_ROUNDED,  // multiply, then add: rounded twice
   TC_MULTIPLY_FUSED,  // multiply-add: rounded once
   TC_MULTIPLY_PAIRS,  // dot product of pairs of bf16, which are read as 32-bit words
+  // dot product of four bytes, which are read as 32-bit words: of types a and b
+  TC_MULTIPLY_U8_U8,
+  TC_MULTIPLY_I8_U8,
+  TC_MULTIPLY_U8_I8,
+  TC_MULTIPLY_I8_I8,
 } tc_multiply_way;
 
 // Loads the element of the left side in row `row`. It is broadcast over lanes where it is used.
@@ -27,6 +32,8 @@ typedef struct tc_register_block {
 
 // A tc_load_lhs for elements that are already loaded. of: an array of tc_val, one for each row.
 tc_val tc_lhs_loaded(void *of, int row);
+// Returns how four bytes of these types are multiplied.
+tc_multiply_way tc_multiply_bytes(tc_type left, tc_type right);
 // Returns sum + a * b.
 tc_val tc_multiply_add(tc_emit_ctx *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum);
 // Emits acc[i * columns + j] += lhs(i) * rhs[j]. The left side is loaded again for each sum, where

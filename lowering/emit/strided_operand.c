@@ -56,27 +56,30 @@ static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
   return true;
 }
 
-// Matches a right operand with panels of pairs along k:
+// Matches a right operand with panels of words of `in_word` neighbours along k, 2 for example:
 //   row % 2 + row / 2 * (2 * panel) + col % panel * 2 + col / panel * (panel * stride)
-static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
+static bool take_words(tc_index *x, uint8_t row, uint8_t col, int64_t in_word, tc_strided_operand *f) {
   tc_index base = *x, rows, columns;
   if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2)
     return false;
-  const tc_term *one = &rows.term[rows.term[0].div != 1], *pair = &rows.term[rows.term[0].div == 1];
+  const tc_term *one = &rows.term[rows.term[0].div != 1], *word = &rows.term[rows.term[0].div == 1];
   const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
   int64_t lanes = in->mod;
-  bool pairs =
-      one->div == 1 && one->mod == 2 && one->coef == 1 && pair->div == 2 && pair->mod == 0 && pair->coef == 2 * lanes;
-  bool panels = in->div == 1 && in->coef == 2 && over->div == lanes && over->mod == 0 && over->coef % (2 * lanes) == 0;
-  if (!pairs || !panels || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || base.n || base.base % 2)
+  bool words = one->div == 1 && one->mod == in_word && one->coef == 1 && word->div == in_word && word->mod == 0 &&
+               word->coef == in_word * lanes;
+  bool panels = in->div == 1 && in->coef == in_word && over->div == lanes && over->mod == 0 &&
+                over->coef % (in_word * lanes) == 0;
+  if (!words || !panels || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || base.n ||
+      base.base % in_word)
     return false;
-  *x = tc_ix_const(base.base / 2);
-  f->words = true, f->panel = f->row = lanes, f->col = over->coef / (2 * lanes);
+  *x = tc_ix_const(base.base / in_word);
+  f->words = true, f->panel = f->row = lanes, f->col = over->coef / (in_word * lanes);
   return true;
 }
 
 static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
-  if (f->type == TC_BF16 && take_words(x, row, col, f)) return true;
+  int64_t in_word = f->type == TC_BF16 ? 2 : tc_type_is_byte(f->type) ? 4 : 0;
+  if (in_word && take_words(x, row, col, in_word, f)) return true;
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 

@@ -16,8 +16,8 @@ typedef struct tc_strided_operand {
   // right operand: number of contiguous columns in a panel; col is then a panel's stride divided by
   // its columns. 0: columns are not in panels
   int64_t panel;
-  // right operand, true: panels hold pairs of bf16 along k, read as 32-bit words; type, strides and
-  // base count words
+  // right operand, true: panels hold pairs of bf16 or four bytes along k, read as 32-bit words;
+  // type, strides and base count words
   bool words;
   // right operand with a fused producer (mark_prologue.c): the node that it is computed from, whose
   // value is in memory or a cast of it. TC_NONE: the operand itself is in memory

@@ -139,6 +139,6 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
 tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,
                           tc_fusion_mode mode) {
   tc_status st = build_fusions(gr, g, arena, must_materialize, mode);
-  if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
+  if (st == TC_OK && tc_log_on(TC_LOG_FUSION) && !g->any_size) tc_fusion_log(gr);
   return st;
 }

@@ -72,16 +72,16 @@ void tc_seen_fusions_note(void *arg, uint32_t source, bool moved) {
   if (seen->n < 16) seen->of[seen->n] = g, seen->node[seen->n] = source, seen->n++;
 }
 
-bool tc_fuser_links(const tc_fuser *w, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source) {
+bool tc_fuser_links(const tc_fusion_plan *gr, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source) {
   const tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
-  return tc_view_links(w->gr, gp, &e, n, level, source, (tc_level)w->gr->level[source]);
+  return tc_view_links(gr, gp, &e, n, level, source, (tc_level)gr->level[source]);
 }
 
 bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level,
                        const tc_seen_fusions *seen) {
   tc_level at = tc_op_kind_of(w->g->node[n].op) == TC_KIND_FOLD ? TC_LEVEL_FULL : level;
   for (int i = 0; i < seen->n; i++)
-    if (tc_fuser_fusion_of(w->gr, seen->node[i]) == fusion && !tc_fuser_links(w, gp, n, at, seen->node[i]))
+    if (tc_fuser_fusion_of(w->gr, seen->node[i]) == fusion && !tc_fuser_links(w->gr, gp, n, at, seen->node[i]))
       return false;
   return seen->n < 16;
 }

@@ -58,8 +58,8 @@ uint32_t tc_fuser_most_members(tc_fusion_kind kind);
 // A tc_fusion_visit that notes the source's fusion; arg is a tc_seen_fusions.
 void tc_seen_fusions_note(void *arg, uint32_t source, bool moved);
 // Whether n, at this level of gp, reads source at the position where source is computed.
-bool tc_fuser_links(const tc_fuser *w, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source);
-// The same for every value of `fusion` that n reads. False, too, if `seen` is full.
+bool tc_fuser_links(const tc_fusion_plan *gr, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source);
+// Whether n links so to every value of `fusion` that it reads. False, too, if `seen` is full.
 bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level,
                        const tc_seen_fusions *seen);
 // Whether one kernel can hold both fusions: members, tensors, large temporaries.
@@ -76,16 +76,23 @@ bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
 //   exp(x), then a sum over rows: exp is placed in an ELEMENTWISE fusion; the sum reduces the same
 //   elements, so the fusion becomes ROW and takes both
 //
-// A placing rule is a condition in place.c. A kind of fusion is an enumerator of tc_fusion_kind and
-// an emitter (lowering/emit).
+// A placing rule is a return in why_not_in (place.c). A kind of fusion is an enumerator of
+// tc_fusion_kind and an emitter (lowering/emit).
 // pre: the operands of n are placed. Merges fusions that n reads with its own where the rules allow
 // it. Sets w->failed without memory.
 void tc_fuser_place_node(tc_fuser *w, uint32_t n);
+// The rule that keeps node n of fusion `to`, which reads source, out of fusion `from`, which
+// computes it. NULL: no rule about the two alone does. Asked of a finished plan.
+const char *tc_fuser_why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n,
+                               uint32_t source);
 
 // ---- merging fusions that read the same data, so that it is read once (merge.c) ----
 
 // Merges fusions of one kind and domain that read the same data and not each other's results.
 void tc_fuser_merge_siblings(tc_fuser *w);
+// The rule that keeps fusion `later` out of the sibling `first`; NULL: no rule about the two alone
+// does. Asked of a finished plan, too.
+const char *tc_fuser_why_siblings_apart(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later);
 // Merges column sums into the ROW fusion over the same rows, as in the gradient of a norm: the rows
 // are then read once. Each column stays one chain of additions per part, in the order of rows.
 // Parts are the units of work, so a merge needs enough of them for all threads.

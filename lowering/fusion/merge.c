@@ -7,6 +7,8 @@
 #include "runtime/team.h"
 
 #define MIN_SHARED 4096  // least elements of a shared operand for a merge to pay
+#define TEXT_OF(n) QUOTE(n)
+#define QUOTE(n) #n
 #define FOLD_LANES 64  // a ROW fusion with COLUMN members has a multiple of these columns
 #define MAX_COLUMNS 16384  // most columns summed along with their rows: the sums stay in a core's cache
 #define MOST_TRIED 64  // readers of one source that a fusion is compared with
@@ -76,14 +78,28 @@ static void readers_find(readers *r, const sources *s) {
 
 // Whether a merge keeps no large value alive that op-by-op execution would not. Reductions leave
 // little, and outputs of the plan stay alive anyway.
-static bool leaves_little(const tc_fuser *w, const tc_fusion *gp) {
+static bool leaves_little(const tc_fusion_plan *gr, const tc_fusion *gp) {
   for (uint32_t i = 0; i < gp->n_member; i++) {
     uint32_t n = gp->member[i];
-    if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n &&
-        w->g->node[n].out == TC_LEAF_NONE)
+    if (gr->level[n] == TC_LEVEL_FULL && gr->stored[n] && gr->alias[n] == n && gr->graph->node[n].out == TC_LEAF_NONE)
       return false;
   }
   return true;
+}
+
+// The rule that keeps a fusion out of every sibling; NULL: none.
+static const char *why_alone(const tc_fusion_plan *gr, const tc_fusion *gp) {
+  if (gp->kind == TC_FUSION_EXTERN) return "a step of its own, no generated kernel";
+  if (gp->kind == TC_FUSION_MATMUL) return "a matmul's kernel has one matmul";
+  if (tc_fusion_positions(gp) < MIN_SHARED) return "to read fewer than " TEXT_OF(MIN_SHARED) " elements twice is cheap";
+  return leaves_little(gr, gp) ? NULL : "its temporaries would be held longer";
+}
+
+const char *tc_fuser_why_siblings_apart(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later) {
+  if (first->kind != later->kind || !tc_fusion_same_domain(first, later)) return "their domains differ";
+  if (first->no_fusion || later->no_fusion) return "that kernel takes no more, or this one is alone";
+  const char *why = why_alone(gr, first);
+  return why ? why : why_alone(gr, later);
 }
 
 void tc_fuser_merge_siblings(tc_fuser *w) {
@@ -92,15 +108,12 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
   for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
     const tc_fusion *a = &gr->fusion[g];
     sources s = {.gr = gr, .fusion = g, .count = tc_fusion_positions(a)};
-    if (a->merged != TC_FUSION_NONE || a->kind == TC_FUSION_EXTERN || a->kind == TC_FUSION_MATMUL ||
-        s.count < MIN_SHARED)
-      continue;
-    if (!leaves_little(w, a)) continue;
+    if (a->merged != TC_FUSION_NONE || why_alone(gr, a)) continue;
     for (uint32_t i = 0; i < a->n_member; i++) tc_fusion_each_source(gr, a->member[i], note_source, &s);
     readers_find(r, &s);
     for (uint32_t i = 0; i < r->n && a->merged == TC_FUSION_NONE; i++) {
       const tc_fusion *b = &gr->fusion[r->found[i]];
-      if (b->merged == TC_FUSION_NONE && a->kind == b->kind && tc_fusion_same_domain(a, b))
+      if (b->merged == TC_FUSION_NONE && !tc_fuser_why_siblings_apart(gr, b, a))
         (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
     }
     for (uint32_t i = 0; i < s.n && a->merged == TC_FUSION_NONE; i++) readers_note(w, r, s.node[i], g);

@@ -9,9 +9,9 @@
 #define GPU_GRADIENT_COLUMNS 256  // most columns of dk and dv that one GPU kernel accumulates; a warp holds 16 rows
 
 // The kind and domain of a reduction over one axis (pass split_reduction leaves no others).
-static tc_fusion fold_domain(const tc_fuser *w, uint32_t n) {
-  const tc_gnode *x = &w->g->node[n];
-  const tc_dims *d = &w->g->node[x->in[0]].shape->d;
+static tc_fusion fold_domain(const tc_graph *g, uint32_t n) {
+  const tc_gnode *x = &g->node[n];
+  const tc_dims *d = &g->node[x->in[0]].shape->d;
   tc_fusion of = {.a = 1, .f = 1, .k = 1};
   int axis = 0;
   while (!(x->attr[0] >> axis & 1)) axis++;
@@ -55,27 +55,51 @@ static void take_domain(tc_fusion *gp, const tc_fusion *of) {
   gp->kind = of->kind, gp->a = of->a, gp->f = of->f, gp->k = of->k;
 }
 
-// The level at which node n could join the fusion through `source`; TC_LEVEL_NONE: it cannot.
-// adopted: the fusion as it would then be.
-static tc_level level_in(tc_fuser *w, const tc_fusion *gp, uint32_t n, uint32_t source, tc_fusion *adopted) {
-  const tc_gnode *x = &w->g->node[n];
+// The rule that keeps node n out of the fusion, whose `source` it reads; NULL: none does. Then
+// *level is what n joins at, and *adopted is the fusion as it would be. A rule is a return with its
+// text, which TC_LOG=fusion prints and docs/fusion.md explains.
+static const char *why_not_in(const tc_fusion_plan *gr, const tc_fusion *gp, uint32_t n, uint32_t source,
+                              tc_level *level, tc_fusion *adopted) {
+  const tc_gnode *x = &gr->graph->node[n];
+  tc_level source_level = (tc_level)gr->level[source];
   *adopted = *gp;
-  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return TC_LEVEL_NONE;
+  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION)
+    return "operands of a matmul have memory";
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) {
-    const tc_fusion of = fold_domain(w, n);
-    if (gp->kind == TC_FUSION_MATMUL || w->gr->level[source] != TC_LEVEL_FULL) return TC_LEVEL_NONE;
-    if (gp->kind == TC_FUSION_ELEMENTWISE ? gp->k != tc_fusion_positions(&of) : !tc_fusion_same_domain(gp, &of))
-      return TC_LEVEL_NONE;
+    const tc_fusion of = fold_domain(gr->graph, n);
+    if (source_level != TC_LEVEL_FULL) return "a reduction of what a reduction leaves";
+    if (tc_fusion_positions(gp) != tc_fusion_positions(&of)) return "another number of elements";
+    if (gp->kind == TC_FUSION_MATMUL || (gp->kind != TC_FUSION_ELEMENTWISE && !tc_fusion_same_domain(gp, &of)))
+      return "its kernel goes over other positions";
     take_domain(adopted, &of);
-    return tc_fuser_links(w, adopted, n, TC_LEVEL_FULL, source) ? TC_LEVEL_REDUCED : TC_LEVEL_NONE;
+    *level = TC_LEVEL_REDUCED;
+    return tc_fuser_links(gr, adopted, n, TC_LEVEL_FULL, source) ? NULL : "read at other positions";
   }
-  if (x->shape->count == tc_fusion_positions(gp) && tc_fuser_links(w, gp, n, TC_LEVEL_FULL, source))
-    return TC_LEVEL_FULL;
-  bool folds = gp->kind == TC_FUSION_ROW || gp->kind == TC_FUSION_COLUMN;
-  if (folds && w->gr->level[source] == TC_LEVEL_REDUCED && x->shape->count == gp->a * gp->k &&
-      tc_fuser_links(w, gp, n, TC_LEVEL_REDUCED, source))
-    return TC_LEVEL_REDUCED;
-  return TC_LEVEL_NONE;
+  bool full = x->shape->count == tc_fusion_positions(gp);
+  bool reduced = source_level == TC_LEVEL_REDUCED && (gp->kind == TC_FUSION_ROW || gp->kind == TC_FUSION_COLUMN) &&
+                 x->shape->count == gp->a * gp->k;
+  if (!full && !reduced) return "another number of elements";
+  *level = TC_LEVEL_FULL;
+  if (full && tc_fuser_links(gr, gp, n, TC_LEVEL_FULL, source)) return NULL;
+  *level = TC_LEVEL_REDUCED;
+  if (reduced && tc_fuser_links(gr, gp, n, TC_LEVEL_REDUCED, source)) return NULL;
+  return "read at other positions";
+}
+
+const char *tc_fuser_why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n,
+                               uint32_t source) {
+  tc_level level;
+  tc_fusion adopted;
+  if (to->kind == TC_FUSION_EXTERN || from->kind == TC_FUSION_EXTERN) return "a step of its own, no generated kernel";
+  const char *why = why_not_in(gr, from, n, source, &level, &adopted);
+  if (why) return why;
+  return from->no_fusion || to->no_fusion ? "that kernel takes no more, or this one is alone" : NULL;
+}
+
+// The level at which node n could join the fusion through `source`; TC_LEVEL_NONE: it cannot.
+static tc_level level_in(const tc_fuser *w, const tc_fusion *gp, uint32_t n, uint32_t source, tc_fusion *adopted) {
+  tc_level level = TC_LEVEL_NONE;
+  return why_not_in(w->gr, gp, n, source, &level, adopted) ? TC_LEVEL_NONE : level;
 }
 
 // Merges elementwise fusion h, which n reads too, into g. h must have as many positions as g has at
@@ -196,7 +220,7 @@ static uint32_t find_place(tc_fuser *w, uint32_t n, tc_level *level) {
   if (fusion != TC_FUSION_NONE) return fusion;
   *level = tc_op_kind_of(x->op) == TC_KIND_FOLD ? TC_LEVEL_REDUCED : TC_LEVEL_FULL;
   if (*level == TC_LEVEL_REDUCED) {
-    const tc_fusion of = fold_domain(w, n);
+    const tc_fusion of = fold_domain(w->g, n);
     return tc_fuser_add_fusion(w, of.kind, of.a, of.f, of.k);
   }
   if (tc_op_kind_of(x->op) != TC_KIND_CONTRACT)

@@ -1,10 +1,13 @@
 // Prints fusion plans. See fusion.h.
 #include "lowering/fusion/fusion.h"
 
-#include "lowering/fusion/access.h"
-#include "lowering/fusion/dependence.h"
+#include <string.h>
+
+#include "lowering/fusion/fuser.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
+
+#define MOST_SIBLINGS 4  // of the kernels that read what a kernel reads, the latest so many are told of
 
 static const char *const kinds[] = {[TC_FUSION_ELEMENTWISE] = "ELEMENTWISE", [TC_FUSION_ROW] = "ROW",
                                     [TC_FUSION_COLUMN] = "COLUMN",           [TC_FUSION_MATMUL] = "MATMUL",
@@ -28,6 +31,13 @@ typedef struct printer {
   // two passes over the sources: false: those in memory before the plan; true: those that other
   // fusions compute
   bool made;
+  uint32_t *read;  // per fusion: one more than the last fusion whose members read it; 0: none
+  // per node: one more than each of the last kernels that read it, the latest first; 0: no more
+  uint32_t (*readers)[MOST_SIBLINGS];
+  struct sibling {
+    uint32_t fusion, node;  // node: what both read
+  } sibling[MOST_SIBLINGS];  // kernels before this one that read the same
+  int n_sibling;
 } printer;
 
 static searches *make_searches(const tc_fusion_plan *gr) {
@@ -48,28 +58,61 @@ static bool stands_between(const tc_fusion_plan *gr, searches *s, uint32_t to, u
   return found_one;
 }
 
-// The rule that keeps node n of fusion `to`, which reads source, out of fusion `from`, which
-// computes it. Judged from the finished plan.
-static const char *why_apart(const tc_fusion_plan *gr, searches *between, const tc_fusion *to, const tc_fusion *from,
-                             uint32_t n, uint32_t source) {
-  const tc_gnode *x = &gr->graph->node[n];
-  bool folds = tc_op_kind_of(x->op) == TC_KIND_FOLD;
-  int64_t count = folds ? gr->graph->node[x->in[0]].shape->count : x->shape->count;
-  const tc_extents e = tc_view_extents(from->a, from->f, from->k);
-  if (to->kind == TC_FUSION_EXTERN || from->kind == TC_FUSION_EXTERN) return "a step of its own, no generated kernel";
-  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION)
-    return "operands of a matmul have memory";
-  if (from->no_fusion || to->no_fusion) return "that kernel takes no more, or this one is alone";
-  if (folds && gr->level[source] == TC_LEVEL_REDUCED) return "a reduction of what a reduction leaves";
-  bool reduced = gr->level[source] == TC_LEVEL_REDUCED && !folds && count == from->a * from->k;
-  if (!reduced && count != tc_fusion_positions(from)) return "another number of elements";
-  if (!tc_view_links(gr, from, &e, n, reduced ? TC_LEVEL_REDUCED : TC_LEVEL_FULL, source, (tc_level)gr->level[source]))
-    return "read at other positions";
-  if (stands_between(gr, between, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion)))
-    return "another kernel, which reads that one, stands between";
-  bool same = to->kind == from->kind && tc_fusion_same_domain(to, from);
+// Whether the two kernels have one kind and domain: what keeps them apart is then their size.
+static const char *why_not_merged(const tc_fusion *x, const tc_fusion *y) {
+  bool same = x->kind == y->kind && tc_fusion_same_domain(x, y);
   return same ? "too much for one kernel" : "its kernel goes over other positions";
 }
+
+// The rule that keeps node n of fusion `to`, which reads source, out of fusion `from`, which
+// computes it. Judged from the finished plan.
+static const char *why_apart(const tc_fusion_plan *gr, searches *between, uint32_t to, uint32_t from, uint32_t n,
+                             uint32_t source) {
+  const char *why = tc_fuser_why_apart(gr, &gr->fusion[to], &gr->fusion[from], n, source);
+  if (why) return why;
+  if (stands_between(gr, between, to, from)) return "another kernel, which reads that one, stands between";
+  return why_not_merged(&gr->fusion[to], &gr->fusion[from]);
+}
+
+// The rule that keeps apart two fusions that read the same data, `later` behind `first`.
+static const char *why_siblings_apart(const tc_fusion_plan *gr, searches *between, uint32_t first, uint32_t later) {
+  const char *why = tc_fuser_why_siblings_apart(gr, &gr->fusion[first], &gr->fusion[later]);
+  if (why) return why;
+  bool depends = between->room && tc_depend_ask(&between->d, later, first) != TC_DEPENDS_NOT;
+  return depends ? "one depends on the other" : "too much for one kernel";
+}
+
+// ---- siblings ----
+
+// Notes the kernels printed before that read node n, which kernel p->fusion reads, too.
+// Only data that a kernel goes over counts, and what a matmul multiplies: not a bias or a scalar.
+static void note_siblings(printer *p, uint32_t reader, uint32_t n) {
+  const tc_graph *g = p->gr->graph;
+  tc_op_kind kind = tc_op_kind_of(g->node[reader].op);
+  bool multiplies = kind == TC_KIND_CONTRACT || kind == TC_KIND_ATTENTION;
+  if (g->node[n].shape->count != tc_fusion_positions(&p->gr->fusion[p->fusion]) && !multiplies) return;
+  uint32_t *latest = p->readers[n];
+  for (int i = 0; i < MOST_SIBLINGS && latest[i]; i++) {
+    bool known = latest[i] - 1 == p->fusion;
+    for (int k = 0; k < p->n_sibling; k++) known |= p->sibling[k].fusion == latest[i] - 1;
+    if (!known && p->n_sibling < MOST_SIBLINGS) p->sibling[p->n_sibling++] = (struct sibling){latest[i] - 1, n};
+  }
+  if (latest[0] == p->fusion + 1) return;
+  memmove(latest + 1, latest, (MOST_SIBLINGS - 1) * sizeof *latest);
+  latest[0] = p->fusion + 1;
+}
+
+// Why a kernel is apart whose result this one reads was told already.
+static void tell_siblings(const printer *p) {
+  for (int i = 0; i < p->n_sibling; i++) {
+    uint32_t first = p->sibling[i].fusion;
+    if (p->read[first] == p->fusion + 1) continue;
+    fprintf(p->out, "\n  not joined with k%u, which reads %%%u, too: %s", first, p->sibling[i].node,
+            why_siblings_apart(p->gr, p->between, first, p->fusion));
+  }
+}
+
+// ---- kernels ----
 
 static bool tell_operands(printer *p, uint32_t reader, uint32_t n);
 
@@ -89,11 +132,12 @@ static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
   } else if (from == TC_FUSION_NONE) {
     if (!p->made) fprintf(p->out, " %%%u", n);
   } else if (p->made && gr->of[reader] == p->fusion) {
-    fprintf(p->out, "\n  %%%u is made by k%u: %s", n, from,
-            why_apart(gr, p->between, &gr->fusion[p->fusion], &gr->fusion[from], reader, n));
+    p->read[from] = p->fusion + 1;
+    fprintf(p->out, "\n  %%%u is made by k%u: %s", n, from, why_apart(gr, p->between, p->fusion, from, reader, n));
   } else if (p->made) {
     fprintf(p->out, "\n  %%%u is made by k%u: read by %%%u, which is recomputed", n, from, reader);
   }
+  if (p->made == (from != TC_FUSION_NONE)) note_siblings(p, reader, n);
   p->told[n] = mark;
   return true;
 }
@@ -108,7 +152,7 @@ static bool tell_operands(printer *p, uint32_t reader, uint32_t n) {
 static void print_fusion(printer *p, uint32_t g) {
   const tc_fusion *gp = &p->gr->fusion[g];
   const tc_graph *graph = p->gr->graph;
-  p->fusion = g;
+  p->fusion = g, p->n_sibling = 0;
   fprintf(p->out, "k%u %s [%lld, %lld, %lld]:", g, kinds[gp->kind], (long long)gp->a, (long long)gp->f,
           (long long)gp->k);
   for (uint32_t i = 0; i < gp->n_member; i++)
@@ -120,6 +164,7 @@ static void print_fusion(printer *p, uint32_t g) {
       p->made = made;
       (void)tell_operands(p, gp->member[i], gp->member[i]);
     }
+  tell_siblings(p);
   fprintf(p->out, "\n  stores");
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (p->gr->stored[gp->member[i]]) fprintf(p->out, " %%%u", gp->member[i]);
@@ -131,10 +176,17 @@ static bool is_alive(const tc_fusion *gp) {
 }
 
 void tc_fusion_print(const tc_fusion_plan *gr, FILE *out) {
-  printer p = {.gr = gr, .between = make_searches(gr), .out = out, .told = tc_calloc(gr->graph->n + 1, sizeof *p.told)};
+  printer p = {.gr = gr,
+               .between = make_searches(gr),
+               .out = out,
+               .told = tc_calloc(gr->graph->n + 1, sizeof *p.told),
+               .read = tc_calloc(gr->n_fusion + 1, sizeof *p.read),
+               .readers = tc_calloc(gr->graph->n + 1, sizeof *p.readers)};
   fprintf(out, "kernels of %016llx\n", (unsigned long long)gr->graph->plan->hash.lo);
-  for (uint32_t g = 0; g < gr->n_fusion && p.told && p.between; g++)
+  for (uint32_t g = 0; g < gr->n_fusion && p.told && p.between && p.read && p.readers; g++)
     if (is_alive(&gr->fusion[g])) print_fusion(&p, g);
+  tc_free(p.readers);
+  tc_free(p.read);
   tc_free(p.told);
   tc_free(p.between);
 }
@@ -168,8 +220,8 @@ static void cross_operands(border *b, uint32_t reader, uint32_t n, bool again) {
     if (!gr->stored[source] && y->leaf == TC_LEAF_NONE) {
       cross_operands(b, reader, source, again || tc_op_kind_of(y->op) == TC_KIND_ELEM);
     } else if (from != TC_FUSION_NONE) {
-      const char *why = again ? "read by a value that is made again"
-                              : why_apart(gr, b->between, &gr->fusion[b->to], &gr->fusion[from], reader, source);
+      const char *why =
+          again ? "read by a value that is made again" : why_apart(gr, b->between, b->to, from, reader, source);
       b->visit(b->arg, from, b->to, source, why);
     }
   }

@@ -15,6 +15,9 @@
 #define OP_NS 0.02  // one addition on one element
 #define LOW_MEMORY_NS 0.4  // to read or write a byte of a large value under TC_FUSE_LOW_MEMORY
 #define KERNEL_NS 300.0
+// Prices are sums in double. Without this a tie falls by their rounding, so by chance from size to
+// size, and few sizes have the same program.
+#define ROUNDED (1 + 1e-9)
 
 // A fusion that reads a node of another fusion. Reads at its own position count once (direct),
 // reads at other positions one by one (moved).
@@ -344,7 +347,7 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
     if (!may_recompute(&w, n)) continue;
     chain c;
     price p = judge(&w, n, &c);
-    if (p.ok && p.spent <= p.saved) recompute_value(&w, n, &c), any = true;
+    if (p.ok && p.spent <= p.saved * ROUNDED) recompute_value(&w, n, &c), any = true;
   }
   for (w.fusion = 0; w.fusion < gr->n_fusion && any; w.fusion++) prune(&w);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n) : TC_OK;

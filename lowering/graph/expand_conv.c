@@ -34,7 +34,7 @@ typedef struct conv {
 
 // ---- adding nodes; after a failure ok is false, and node 0 is returned ----
 
-static uint32_t add(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
+static uint32_t add_node(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
   uint32_t n = *c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
   if (n == TC_GNODE_NONE) return *c->ok = false, 0;
   return n;
@@ -45,7 +45,7 @@ static const tc_dims *dims(const conv *c, uint32_t n) {
 }
 
 static uint32_t reshape(conv *c, uint32_t a, tc_dims d) {
-  return *c->ok && tc_dims_equal(&d, dims(c, a)) ? a : add(c, TC_OP_RESHAPE, d, 1, &a, 0, NULL);
+  return *c->ok && tc_dims_equal(&d, dims(c, a)) ? a : add_node(c, TC_OP_RESHAPE, d, 1, &a, 0, NULL);
 }
 
 static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
@@ -53,7 +53,7 @@ static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   uint64_t order = 0;
   for (int i = 0; i < axes.rank; i++)
     d.dim[i] = dims(c, a)->dim[axes.dim[i]], order |= (uint64_t)axes.dim[i] << (8 * i);
-  return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
+  return add_node(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
 }
 
 // Axis `from` becomes axis `to`; the others keep their order.
@@ -69,20 +69,20 @@ static uint32_t move_axis(conv *c, uint32_t a, int from, int to) {
 static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
   tc_dims d = *dims(c, a);
   d.dim[d.rank - 1] = dims(c, b)->dim[d.rank - 1];
-  return add(c, TC_OP_MATMUL, d, 2, (uint32_t[]){a, b}, 0, NULL);
+  return add_node(c, TC_OP_MATMUL, d, 2, (uint32_t[]){a, b}, 0, NULL);
 }
 
 // Casts work in f32 at least, or back to the type.
 static uint32_t cast(conv *c, uint32_t a, tc_type type) {
   c->like.type = type;
-  return *c->ok && c->g->node[a].type == type ? a : add(c, TC_OP_CAST, *dims(c, a), 1, &a, 0, NULL);
+  return *c->ok && c->g->node[a].type == type ? a : add_node(c, TC_OP_CAST, *dims(c, a), 1, &a, 0, NULL);
 }
 
 static uint32_t sum(conv *c, uint32_t a, int axis) {
   tc_dims d = *dims(c, a);
   uint64_t attr = UINT64_C(1) << axis | 1u << 8;
   d.dim[axis] = 1;
-  return add(c, TC_OP_SUM, d, 1, &a, 1, &attr);
+  return add_node(c, TC_OP_SUM, d, 1, &a, 1, &attr);
 }
 
 // Zeros around the spatial axes of [n, h.., c].
@@ -94,7 +94,7 @@ static uint32_t padded(conv *c, uint32_t a, const int64_t *low, const int64_t *h
     attr[1 + i] = (uint64_t)low[i], attr[d.rank + 1 + i] = (uint64_t)high[i];
     d.dim[1 + i] += low[i] + high[i], any |= low[i] || high[i];
   }
-  return any ? add(c, TC_OP_PAD, d, 1, &a, 2 * d.rank, attr) : a;
+  return any ? add_node(c, TC_OP_PAD, d, 1, &a, 2 * d.rank, attr) : a;
 }
 
 // Every step-th element from start along axis, n of them.
@@ -105,10 +105,10 @@ static uint32_t slice(conv *c, uint32_t a, int axis, int64_t start, int64_t step
   attr[axis] = (uint64_t)step, attr[d.rank + axis] = (uint64_t)start;
   if (start == 0 && step == 1 && n == d.dim[axis]) return a;
   d.dim[axis] = n;
-  return add(c, TC_OP_SLICE, d, 1, &a, 2 * d.rank, attr);
+  return add_node(c, TC_OP_SLICE, d, 1, &a, 2 * d.rank, attr);
 }
 
-// What the windows of x see: [n, p.., c, r..].
+// The windows of x, channels before their elements: [n, p.., c, r..].
 static uint32_t views(conv *c, uint32_t x) {
   uint32_t a = padded(c, x, c->low, c->high);
   for (int i = 0; i < c->n && *c->ok; i++) {
@@ -119,12 +119,12 @@ static uint32_t views(conv *c, uint32_t x) {
     if (c->w.dim[2 + i] == 1 && c->stride[i] == 1)
       a = reshape(c, slice(c, a, 1 + i, 0, 1, c->y.dim[1 + i]), d);
     else
-      a = add(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
+      a = add_node(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
   }
   return a;
 }
 
-// The same as [n, p.., r.., c].
+// The windows of x with channels last: [n, p.., r.., c].
 static uint32_t windows(conv *c, uint32_t x) {
   return move_axis(c, views(c, x), c->n + 1, 2 * c->n + 1);
 }
@@ -174,7 +174,7 @@ static uint32_t by_channel(conv *c, uint32_t x, uint32_t w) {
   uint32_t a = reshape(c, windows(c, x), TC_SHAPE(rows, taps, c->groups, 1));
   uint32_t b = permute(c, reshape(c, w, TC_SHAPE(c->groups, each, taps)), TC_AXES(2, 0, 1));
   a = cast(c, a, wide), b = cast(c, b, wide);
-  a = sum(c, add(c, TC_OP_MUL, TC_SHAPE(rows, taps, c->groups, each), 2, (uint32_t[]){a, b}, 0, NULL), 1);
+  a = sum(c, add_node(c, TC_OP_MUL, TC_SHAPE(rows, taps, c->groups, each), 2, (uint32_t[]){a, b}, 0, NULL), 1);
   return reshape(c, cast(c, a, c->sums), c->y);
 }
 
@@ -207,7 +207,7 @@ static uint32_t flipped_weight(conv *c, uint32_t w) {
   uint64_t mask = 0;
   for (int i = 0; i < c->n; i++) mask |= UINT64_C(1) << (2 + i);
   w = permute(c, reshape(c, w, TC_SHAPE(g, in, out, taps_of(c))), TC_AXES(0, 2, 1, 3));
-  return add(c, TC_OP_FLIP, d, 1, (uint32_t[]){reshape(c, w, d)}, 1, &mask);
+  return add_node(c, TC_OP_FLIP, d, 1, (uint32_t[]){reshape(c, w, d)}, 1, &mask);
 }
 
 static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool transposed, int m) {
@@ -216,8 +216,8 @@ static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool transposed, in
   uint64_t how[2] = {(uint64_t)m, transposed}, attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1],
                                                           (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
   c->like.type = TC_F32;  // f16 and bf16 are widened as they are loaded
-  uint32_t u = add(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
-  uint32_t y = add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr);
+  uint32_t u = add_node(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
+  uint32_t y = add_node(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr);
   return reshape(c, cast(c, y, c->sums), c->y);
 }
 
@@ -313,7 +313,7 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   // [phases.., n, i.., c] -> [n, i, phase, i, phase.., c]
   uint64_t axis = 0;
   d.dim[0] = n_phases;
-  uint32_t a = add(c, TC_OP_CAT, d, (int)n_phases, piece, 1, &axis);
+  uint32_t a = add_node(c, TC_OP_CAT, d, (int)n_phases, piece, 1, &axis);
   tc_dims split = {.rank = c->n + joined.rank}, axes = {.rank = c->n + joined.rank};
   for (int i = 0; i < c->n; i++) split.dim[i] = c->stride[i];
   for (int i = 0; i < joined.rank; i++) split.dim[c->n + i] = joined.dim[i];
@@ -347,7 +347,7 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
     // An axis that windows do not fill to its end has zeros there.
     d.rank--;
     d.dim[1 + i] = length;
-    a = add(c, TC_OP_UNWINDOW, d, 1, &a, 4, attr);
+    a = add_node(c, TC_OP_UNWINDOW, d, 1, &a, 4, attr);
   }
   for (int i = 0; i < c->n && *c->ok; i++) a = slice(c, a, 1 + i, c->low[i], 1, c->x.dim[1 + i]);
   return cast(c, a, c->sums);
@@ -366,8 +366,8 @@ static uint32_t by_tiles(conv *c, uint32_t x, uint32_t y, int m) {
   tc_type type = c->like.type;
   c->like.type = TC_F32;
   uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
-  uint32_t w = add(c, TC_OP_WINOGRAD_WGRAD, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
-                   (uint32_t[]){x, y}, 3, attr);
+  uint32_t w = add_node(c, TC_OP_WINOGRAD_WGRAD, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
+                        (uint32_t[]){x, y}, 3, attr);
   return reshape(c, cast(c, parts > 1 ? sum(c, w, 0) : w, type), c->w);
 }
 
@@ -377,7 +377,7 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
     tc_type type = c->like.type, wide = type == TC_F64 ? type : TC_F32;
     uint32_t a = cast(c, reshape(c, windows(c, x), TC_SHAPE(rows, taps, g, 1)), wide);
     uint32_t b = cast(c, reshape(c, y, TC_SHAPE(rows, 1, g, out)), wide);
-    a = sum(c, add(c, TC_OP_MUL, TC_SHAPE(rows, taps, g, out), 2, (uint32_t[]){a, b}, 0, NULL), 0);
+    a = sum(c, add_node(c, TC_OP_MUL, TC_SHAPE(rows, taps, g, out), 2, (uint32_t[]){a, b}, 0, NULL), 0);
     a = permute(c, reshape(c, a, TC_SHAPE(taps, g, out)), TC_AXES(1, 2, 0));
     return reshape(c, cast(c, a, type), c->w);
   }
@@ -410,7 +410,7 @@ static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_cal
   } else {
     b = move_axis(c, b, 1, c->n + 1);
   }
-  uint32_t y = add(c, TC_OP_CONV_CALL, d, 2, (uint32_t[]){a, b}, 1, &which);
+  uint32_t y = add_node(c, TC_OP_CONV_CALL, d, 2, (uint32_t[]){a, b}, 1, &which);
   return op == TC_OP_CONV_WEIGHT ? move_axis(c, y, c->n + 1, 1) : y;
 }
 

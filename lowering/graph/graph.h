@@ -73,12 +73,12 @@ void tc_graph_fini(tc_graph *g);
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)
 
 // The number of no node: what adding gives without memory, or with such an operand, so that
-// additions kernel and the last one is asked.
+// additions nest, and only the last result is tested.
 #define TC_GNODE_NONE UINT32_MAX
 // Adds a node with like's type and device and one attribute or none. Nodes may move.
 uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
                       int n_attr, uint64_t attr);
-// The same with any number of attributes, which are copied.
+// Adds a node with any number of attributes, which are copied.
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
                            int n_attr, const uint64_t *attr);
 

@@ -40,9 +40,26 @@ static bool decode_records(tc_graph *g) {
   return true;
 }
 
+// Marks as parameters what products read as i8 weights: no leaf of integers requires a gradient.
+// What is kept of a leaf that changes after all is made anew (lowering/program/constant_cache.h).
+static void mark_byte_weights(tc_graph *g) {
+  for (uint32_t n = 0; n < g->n; n++) {
+    const tc_gnode *x = &g->node[n];
+    if (x->op != TC_OP_MATMUL || x->type != TC_I32 || g->node[x->in[1]].type != TC_I8) continue;
+    uint32_t w = x->in[1];
+    while (g->node[w].leaf == TC_LEAF_NONE && tc_graph_is_view(g->node[w].op) && g->node[w].n_in == 1)
+      w = g->node[w].in[0];
+    g->node[w].parameter |= g->node[w].leaf != TC_LEAF_NONE;
+  }
+  for (uint32_t n = 0; n < g->n; n++)
+    if (g->node[n].op == TC_OP_ASSIGN) g->node[g->node[n].old].parameter = false;
+}
+
 tc_status tc_graph_import(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   TC_TRY(tc_target_of(plan->n_node ? (tc_device)plan->dev[0] : TC_DEVICE_CPU, &g->target));
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
-  return g->node && decode_records(g) ? TC_OK : tc_graph_no_memory(g);
+  if (!g->node || !decode_records(g)) return tc_graph_no_memory(g);
+  mark_byte_weights(g);
+  return TC_OK;
 }

@@ -53,17 +53,18 @@ static bool is_constant(const tc_graph *g, uint32_t n, uint8_t *known, int depth
 }
 
 static tc_type type_of_sums(tc_type type) {
-  return type == TC_BF16 ? TC_F32 : type;
+  return type == TC_BF16 ? TC_F32 : tc_type_is_byte(type) ? TC_I32 : type;
 }
 
-// Whether the matmul reads a bf16 operand as words of two neighbours along k. It multiplies them as
-// pairs, or one after the other where rows are few.
+// Whether the matmul reads its right operand as words: of four bytes along k, or of two bf16. It
+// multiplies the latter as pairs, or one after the other where rows are few.
 static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
   // Tile registers read panels of whole registers alone, of as many pairs.
   if (tc_tiling_tmm(&of, a->type, b->type) && of.k % (2 * TC_TMM_SIDE) != 0) return false;
-  return tc_tiling_pairs(&of, a->type, b->type) || tc_tiling_halves(&of, b->type);
+  bool bytes = x->type == TC_I32 && tc_tiling_bytes(&of, a->type, b->type);
+  return bytes || tc_tiling_pairs(&of, a->type, b->type) || tc_tiling_halves(&of, b->type);
 }
 
 // Columns of the right operand that lie in panels; 0: none. Where no panel divides them and rows
@@ -91,13 +92,15 @@ typedef struct way {
   uint64_t there, back;
 } way;
 
-// [k, n] viewed as [k, panels, lanes], in memory [panels, k, lanes]. Words are viewed as [k / 2, 2,
-// panels, lanes], in memory [panels, k / 2, lanes, 2].
+// [k, n] viewed as [k, panels, lanes], in memory [panels, k, lanes]. Words of bf16 are viewed as
+// [k / 2, 2, panels, lanes], in memory [panels, k / 2, lanes, 2]. Those of bytes have 4 for 2.
 static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_tiling_panel(n, type_of_sums(b->type));
-  if (b->type != TC_BF16)
+  int64_t in_word = tc_type_is_byte(b->type) ? 4 : 2;
+  if (b->type != TC_BF16 && !tc_type_is_byte(b->type))
     return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
-  return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
+  return (way){TC_SHAPE(k / in_word, in_word, n / lanes, lanes), TC_SHAPE(n / lanes, k / in_word, lanes, in_word),
+               0x01030002, 0x02000301};
 }
 
 static uint32_t panels_of(tc_graph *g, uint32_t b) {

@@ -136,7 +136,6 @@ uint32_t tc_simplify(tc_graph *g, uint32_t n) {
     case TC_OP_WHERE: return drop_equal_operand(g, n, 1);
     case TC_OP_RESHAPE: return simplify_reshape(g, n);
     case TC_OP_PERMUTE: return simplify_permute(g, n);
-    case TC_OP_EXPAND: return x->shape == operand(g, x, 0)->shape ? x->in[0] : n;
     case TC_OP_WRITE_SLICE: return operand(g, x, 1)->shape->count == 0 ? x->in[0] : n;
     default: return n;
   }

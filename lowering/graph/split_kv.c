@@ -62,7 +62,7 @@ static uint32_t add_expand(split *s, uint32_t a, const tc_dims *d) {
   return add_node(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, NULL);
 }
 
-// Over the parts, which stay an axis of one.
+// Reduces the axis of parts, which stays as an axis of one element.
 static uint32_t add_fold(split *s, tc_op op, uint32_t a) {
   tc_dims d = *dims(s, a);
   uint64_t attr = UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0);
@@ -70,7 +70,7 @@ static uint32_t add_fold(split *s, tc_op op, uint32_t a) {
   return add_node(s, op, type_of(s, a), &d, 1, &a, 1, &attr);
 }
 
-// Column c of the parts' sums [parts, n, hq, l, 2].
+// Slices column c of the parts' sums [parts, n, hq, l, 2].
 static uint32_t add_column(split *s, uint32_t sums, int c) {
   tc_dims d = *dims(s, sums);
   d.dim[4] = 1;
@@ -78,7 +78,7 @@ static uint32_t add_column(split *s, uint32_t sums, int c) {
                   (uint64_t[]){1, 1, 1, 1, 1, 0, 0, 0, 0, (uint64_t)c});
 }
 
-// Heads and rows swapped, in the parts of what results have inside.
+// Swaps the axes of heads and rows of a result of the parts.
 static uint32_t add_swapped(split *s, uint32_t a) {
   tc_dims d = *dims(s, a);
   int64_t heads = d.dim[2];

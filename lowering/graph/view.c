@@ -56,7 +56,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
         if (!tc_ix_add(&out[i], &idx[i], flipped ? -1 : 1)) return false;
       }
       return true;
-    // The same shape, an expansion, or an elementwise operand.
+    // A shape that is equal, expanded, or broadcast as an elementwise operand.
     default: broadcast_indices(from, to, idx, out); return true;
   }
 }

@@ -13,7 +13,8 @@ void tc_compile_stage_add(tc_compile_stage stage, uint64_t ns) {
 
 void tc_compile_record(const char *name, const char *tier, uint32_t sequence, uint64_t start_ns, size_t code_bytes) {
   tc_prof_compile r = {.thread = tc_profile_thread(), .sequence = sequence, .begin_ns = start_ns};
-  r.generate_ns = stage_ns[TC_STAGE_GENERATE], r.load_ns = stage_ns[TC_STAGE_LOAD], r.code_bytes = code_bytes;
+  r.emit_ns = stage_ns[TC_STAGE_EMIT], r.generate_ns = stage_ns[TC_STAGE_GENERATE];
+  r.load_ns = stage_ns[TC_STAGE_LOAD], r.code_bytes = code_bytes;
   memset(stage_ns, 0, sizeof stage_ns);
   if (!tc_profile_begin()) return;
   r.name = tc_profile_text(name, strlen(name)), r.tier = tc_profile_word(tier);

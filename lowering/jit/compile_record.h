@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 typedef enum tc_compile_stage {
-  TC_STAGE_GENERATE,  // the code generator, with its optimizer
-  TC_STAGE_LOAD,  // the object becomes code, or is read from disk
+  TC_STAGE_EMIT,  // the kernel IR becomes LLVM's IR or a GPU's source
+  TC_STAGE_GENERATE,  // that becomes an object, by LLVM's passes too
+  TC_STAGE_LOAD,  // the object becomes code or is read from disk, or the interpreter gets the kernel
   TC_N_STAGES
 } tc_compile_stage;
 

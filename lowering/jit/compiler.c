@@ -28,7 +28,7 @@ static struct {
 static pthread_rwlock_t compiling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 TC_FORK_WAITS(&compiling, 2)
 
-static void find(void) {
+static void find_compiler(void) {
   char facts[TC_HOST_FACTS_BYTES];
   const char *build = tc_cpu_target_build();
   self.row = tc_codegen_named(tc_options_get()->compiler);
@@ -40,7 +40,7 @@ static void find(void) {
 }
 
 static void init(void) {
-  pthread_once(&self.found, find);
+  pthread_once(&self.found, find_compiler);
 }
 
 // A row without compile is the interpreter (codegen.h).
@@ -89,6 +89,10 @@ tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size
   if (!row) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.facts.sentence);
   if (!row->supports(kir)) return TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name);
   return row->compile(kir, name, out, bytes, NULL);
+}
+
+uint64_t tc_compiler_emit_ns(void) {
+  return self.row->emit_ns ? self.row->emit_ns() : 0;
 }
 
 tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes,

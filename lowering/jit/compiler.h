@@ -33,6 +33,8 @@ const char *tc_compiler_head(void);
 bool tc_compiler_is_there(void);
 bool tc_compiler_is_of_head(void);
 tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size_t *bytes);
+// As emit_ns of codegen.h, of this thread's last tc_compiler_make.
+uint64_t tc_compiler_emit_ns(void);
 // Loads an object, compiled now or read from disk, as code.
 tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes, tc_codegen_code *out);
 // Warns once if kernels that should be compiled are interpreted.

@@ -19,7 +19,6 @@
 #include "runtime/options.h"
 #include "runtime/passes.h"
 #include "runtime/profile_file.h"
-#include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 
@@ -73,14 +72,18 @@ static tc_status compile_for_gpu(tc_kernel *k, const kernel_source *from) {
   size_t bytes = 0;
   tc_codegen_code code;
   if (!k) return tc_gpu_own_make(from->gpu, from->own);
+  uint64_t start = tc_now_ns();
   if (from->kir) {
     TC_TRY(tc_codegen_gpu_source.compile(from->kir, k->name, &source, &bytes, &k->gpu_shape));
     if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, (const char *)source);
   }
+  uint64_t emitted = tc_now_ns();
+  tc_compile_stage_add(TC_STAGE_EMIT, emitted - start);
   tc_status st = tc_codegen_gpu_source.load(from->kir, from->kir ? k->name : from->stem, source ? source : from->text,
                                             bytes, from->gpu, &code);
   k->gpu_code = code.gpu;
   if (st == TC_OK) k->from_disk = tc_gpu_code_is_from_disk(k->gpu_code);
+  tc_compile_stage_add(k->from_disk ? TC_STAGE_LOAD : TC_STAGE_GENERATE, tc_now_ns() - emitted);
   free(source);
   return st;
 }
@@ -124,6 +127,7 @@ static tc_status make_quickly(pending *m) {
   else if (tc_kernel_is_soon_interpreted(m->from.kir, m->from.work))
     st = tc_kernel_interpret_first(m->k, m->from.kir), m->done = st == TC_OK;
   tc_compiler_end();
+  if (m->done && start) tc_compile_stage_add(TC_STAGE_LOAD, tc_now_ns() - start);
   if (m->done) tell_profile(m, "interpreted", start);
   return st;
 }
@@ -458,5 +462,5 @@ void tc_kernel_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  if (!tc_inside) tc_kernel_cache_clear();
+  if (tc_frees_at_exit()) tc_kernel_cache_clear();
 }

@@ -50,9 +50,10 @@ tc_status tc_object_make(tc_kernel *k, const tc_kir *kir) {
   size_t bytes = 0, key_bytes;
   uint64_t start = tc_now_ns();
   TC_TRY(tc_compiler_make(kir, k->name, &object, &bytes));
-  uint64_t generated = tc_now_ns();
+  uint64_t generated = tc_now_ns(), emit = tc_compiler_emit_ns();
   tc_status st = tc_kernel_load(k, kir, object, bytes);
-  tc_compile_stage_add(TC_STAGE_GENERATE, generated - start);
+  tc_compile_stage_add(TC_STAGE_EMIT, emit);
+  tc_compile_stage_add(TC_STAGE_GENERATE, generated - start - TC_MIN(generated - start, emit));
   tc_compile_stage_add(TC_STAGE_LOAD, tc_now_ns() - generated);
   char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
   if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);

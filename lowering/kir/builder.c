@@ -131,6 +131,27 @@ tc_val tc_build_words(tc_kir_builder *e, tc_val first, tc_val second) {
   return tc_build_raw(e, TC_IR_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
 }
 
+tc_val tc_build_load_byte_words(tc_kir_builder *e, int buf, tc_type type, tc_val at, int lanes) {
+  tc_val v = tc_build_raw(e, TC_IR_LOAD, type, 4 * lanes, at, TC_NONE, TC_NONE, buf);
+  return tc_build_raw(e, TC_IR_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_build_byte_words(tc_kir_builder *e, const tc_val v[4]) {
+  tc_val word = TC_NONE, byte = tc_build_const_i(e, TC_I32, 0xFF);
+  for (int i = 0; i < 4; i++) {
+    tc_val x = tc_build_bin(e, TC_IR_AND, tc_build_cast(e, v[i], TC_I32), byte);
+    if (i) x = tc_build_bin(e, TC_IR_SHL, x, tc_build_const_i(e, TC_I32, 8 * i));
+    word = i ? tc_build_bin(e, TC_IR_OR, word, x) : x;
+  }
+  return word;
+}
+
+tc_val tc_build_dot4(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum, int is_signed) {
+  int lanes = tc_build_lanes(e, sum);
+  return tc_build_raw(e, TC_IR_DOT4, TC_I32, lanes, tc_build_splat(e, a, lanes), tc_build_splat(e, b, lanes), sum,
+                      is_signed);
+}
+
 tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum) {
   int lanes = tc_build_lanes(e, sum);
   return tc_build_raw(e, TC_IR_DOT, TC_F32, lanes, tc_build_splat(e, a, lanes), tc_build_splat(e, b, lanes), sum, 0);

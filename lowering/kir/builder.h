@@ -45,8 +45,14 @@ tc_val tc_build_loop(tc_kir_builder *e, tc_val from, tc_val to, int64_t step);
 // The second pairs the lanes of two vectors that hold bf16 values.
 tc_val tc_build_load_words(tc_kir_builder *e, int buf, tc_val at, int lanes, tc_val mask);
 tc_val tc_build_words(tc_kir_builder *e, tc_val first, tc_val second);
+// Words of four bytes, likewise: loaded from consecutive elements of `type` (I8 or U8), and of four
+// vectors of these.
+tc_val tc_build_load_byte_words(tc_kir_builder *e, int buf, tc_type type, tc_val at, int lanes);
+tc_val tc_build_byte_words(tc_kir_builder *e, const tc_val v[4]);
 // DOT of words; an operand of one lane is splat.
 tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum);
+// DOT4, likewise. is_signed: its imm.
+tc_val tc_build_dot4(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum, int is_signed);
 // Tile registers: their shape is rows of words of 4 bytes (kir.h). apart: elements from one row to
 // the next.
 void tc_build_tmm_zero(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words);

@@ -244,6 +244,12 @@ static tc_status rule_dot(check *c) {
   return check_source(c, 2, TC_F32, c->inst->lanes);
 }
 
+static tc_status rule_dot4(check *c) {
+  if (c->inst->imm & ~(int64_t)3) return refuse(c, "%lld are no signs of two operands", (long long)c->inst->imm);
+  for (int k = 0; k < 3; k++) TC_TRY(check_source(c, k, TC_I32, c->inst->lanes));
+  return TC_OK;
+}
+
 static tc_status rule_compare(check *c) {
   const unsigned type = operand_type(c, 0, TC_BOOL);
   TC_TRY(check_source(c, 0, type, c->inst->lanes));

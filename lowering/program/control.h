@@ -21,9 +21,9 @@ typedef struct tc_control tc_control;
 
 // Lowers the bodies of node n, or finds their plans.
 tc_status tc_control_create(const tc_graph *g, uint32_t n, tc_control **out);
-// The same of bodies that are lowered already (lowering/export), by a plan for each, which it
-// retains. facts and result: what tc_control_facts_of and tc_control_layout would give. The bodies
-// that facts names outlive it.
+// Makes the step of bodies that are lowered already (lowering/export). Retains a plan for each.
+// facts and result: what tc_control_facts_of and tc_control_layout would give. The bodies that
+// facts names outlive the step.
 tc_status tc_control_of(const tc_control_facts *facts, const tc_control_result *result, tc_plan *const *plan,
                         tc_control **out);
 void tc_control_destroy(tc_control *c);  // NULL is fine

@@ -224,6 +224,7 @@ static void begin_profile(const tc_program *p, tc_work_done *done) {
   if (tc_options_get()->profile_kernels && (done->times = tc_calloc(p->n_step + 1, sizeof *done->times)))
     done->n_times = p->n_step;
   done->allocated = tc_buffer_new_ticks(), done->started = tc_ticks();
+  done->waited = tc_profile_waited;
 }
 
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,

@@ -16,7 +16,7 @@ struct tc_kir;
 #define TC_BUILD_BYTES 80
 #define TC_WHY_BYTES 192
 
-#define TC_LLVM_ABI 4
+#define TC_LLVM_ABI 5
 
 // Whether the object has DWARF line tables: which instruction of the kernel its code is of. Their
 // file is NAME.kir, with the lines that tc_kir_print writes.
@@ -38,6 +38,8 @@ typedef struct tc_llvm_plugin {
                         int vector_bits, char **out_text, char *text, size_t text_bytes);
   // Writes the host's cpu name and feature string. Only the plug-in for the host understands them.
   void (*host)(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes);
+  // Nanoseconds that LLVM's IR took in this thread's last compile, with its verification.
+  uint64_t (*emit_ns)(void);
   // For tests: tc_alloc_fail_at for the plug-in's own allocations, which are separate from the
   // library's. LLVM's allocations are not counted.
   long (*fail_at)(long n, int sticky);

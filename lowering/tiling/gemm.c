@@ -2,6 +2,7 @@
 // gemm.h.
 #include "lowering/tiling/gemm.h"
 
+#include "lazy/trace/node.h"
 #include "lowering/tiling/gemm_tmm.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/kir/index_expr.h"
@@ -146,18 +147,16 @@ bool tc_tiling_tmm(const tc_extent3 *of, tc_type left, tc_type right) {
   return tc_compiler_isa()->tiles && tc_tiling_pairs(of, left, right);
 }
 
+bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right) {
+  return tc_type_is_byte(left) && tc_type_is_byte(right) && of->k % 4 == 0;
+}
+
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {
   return right == TC_BF16 && of->m < LEAST_BF16_PAIRS && of->k % 2 == 0;
 }
 
 int tc_tiling_transposed_as_one(tc_type type, tc_type acc) {
-  bool byte = type == TC_I8 || type == TC_U8;
-  return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
-}
-
-// Whether the operand is read as words of two bf16 each: packed, or adjacent in memory.
-static bool of_words(const tc_operand *factor, tc_type acc) {
-  return factor->type == TC_I32 && acc == TC_F32;
+  return type == TC_BF16 ? 2 : tc_type_is_byte(type) && acc == TC_F32 ? 4 : 1;
 }
 
 // Whether the right operand's panels are of words whose halves are multiplied one after the other,
@@ -168,8 +167,9 @@ static bool is_split_bf16(const tc_operand *right) {
 
 static bool can_transpose(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
-  bool along_k = !right->panel && !of_words(right, acc) && right->row == 1 && right->col != 1 &&
-                 left->segment == of->k && size >= 4 && vector >= 4;
+  bool lies_well = !right->words || (acc == TC_I32 && left->col == 1);  // pairs of bf16 are packed
+  bool along_k = !right->panel && lies_well && right->row == 1 && right->col != 1 && left->segment == of->k &&
+                 size >= 4 && vector >= 4;
   // rows of a block that is transposed
   int transposed = tc_tiling_transposed_as_one(right->type, acc) * vector;
   // The block takes as many registers as a vector has lanes.
@@ -233,8 +233,8 @@ static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type 
   b->n_panels = tc_ceil_div(of->n, b->lanes);
 }
 
-static bool can_pack_a(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
-  return !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || of_words(left, acc));
+static bool can_pack_a(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
+  return !b->transpose && !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || left->words);
 }
 
 // Whether all of a, which every unit reads again, is many times the second-level cache.
@@ -290,13 +290,12 @@ static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep
 static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
-  bool words = of_words(right, acc);
   // each step of k is in a page of its own, or all of them fill much of the second-level cache
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
-  b->pack = given_or(given, TC_TILING_PACK, pack || (words && !right->panel));
-  bool pack_a = can_pack_a(b, of, acc, left) && ((is_strided(left) && of->k >= 64 && !steps_are_long()) || words);
+  b->pack = given_or(given, TC_TILING_PACK, pack || (right->words && !right->panel && !b->transpose));
+  bool pack_a = can_pack_a(b, of, left) && ((is_strided(left) && of->k >= 64 && !steps_are_long()) || right->words);
   b->pack_a = given_or(given, TC_TILING_PACK_A, pack_a);
   b->by_panel = given_or(given, TC_TILING_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
@@ -326,7 +325,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
 static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                       const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
-  bool narrow = left->type != acc && !of_words(left, acc);
+  bool narrow = left->type != acc && !left->words;
   return whole && !b->pack_a && (narrow || b->by_panel) &&
          b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
 }
@@ -466,7 +465,7 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
   int64_t piece = left->segment < f->of.k ? left->segment : 1;
   bool in_place = right->panel || right->col == 1 || f->of.n == 1, chains = tc_chain_of(f->of.k) < f->of.k;
-  if (of_words(right, f->acc) && (!(b->pack || right->panel) || (left->col != 1 && !b->pack_a))) return false;
+  if (right->words && (!(b->pack || b->transpose || right->panel) || (left->col != 1 && !b->pack_a))) return false;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
   if (b->transpose && (!can_transpose(&f->of, f->acc, left, right) || b->lanes < vector ||
@@ -474,7 +473,7 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
                        b->pack_a || b->chunk < f->of.k))
     return false;
   if (b->pack ? right->panel != 0 : !in_place && !b->transpose) return false;
-  if (b->pack_a && !can_pack_a(b, &f->of, f->acc, left)) return false;
+  if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_stream_once(b, right)) return false;

@@ -53,9 +53,9 @@ typedef struct tc_operand {
   int64_t row, col;
   bool scattered;
   int64_t segment, panel;
+  bool words;  // of type TC_I32: words of two bf16 or four bytes each, neighbours along k; a step of k is a word
 } tc_operand;
 
-// Operands of type TC_I32 with acc TC_F32 are words of two bf16 each; a step of k is a word.
 typedef struct tc_matmul_facts {
   tc_extent3 of;
   tc_type acc;
@@ -103,6 +103,9 @@ int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
 // Whether such pairs are multiplied by tile registers.
 bool tc_tiling_tmm(const tc_extent3 *of, tc_type left, tc_type right);
+// Whether bytes are multiplied in fours along k: a step of k is a word of four elements. Sums are
+// exact, so that this changes no bit.
+bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right);
 // Whether a matmul of few rows reads panels of such pairs, the halves of a word one after the
 // other.
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right);

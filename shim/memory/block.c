@@ -1,9 +1,12 @@
 // A mapping a block, aligned to 2 MiB, and a table of two levels from an address to its block.
-// In: sizes. Out: zeroed memory. Invariants: no two blocks share 2 MiB, so that an entry of the
-// table has one block; records are never unmapped. Threads: take and give have a lock of their own;
-// find has none, and runs in handlers.
+// In: sizes. Out: zeroed memory, or NULL where the system would refuse the C library, too.
+// Invariants: no two blocks share 2 MiB, so that an entry of the table has one block; records are
+// never unmapped. At any point of a change the other blocks are found, and no record is both spare
+// and used. So a child that is forked there lacks at most what was being taken or given.
+// Threads: take and give have a lock of their own; find has none, and runs in handlers.
 #include "shim/memory/block.h"
 
+#include "shim/memory/process.h"
 #include "shim/memory/raw.h"
 #include "shim/memory/thread.h"
 
@@ -14,20 +17,20 @@ typedef tc_shim_block *leaf[LEAVES];
 
 static leaf *root[LEAVES];
 static tc_shim_block *spare;  // free records
-static int lock;
 static uint64_t mask;  // of signals of the thread that has the lock, before
 
 // A short lock: threads give way to each other. No handler comes meanwhile, since one that touches
 // a guarded block makes libtc allocate.
-void tc_shim_blocks_lock(void) {
+static void blocks_lock(void) {
   uint64_t before = tc_raw_block_signals();
-  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) tc_shim_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+  while (__atomic_exchange_n(&tc_shim_process.block_lock, 1, __ATOMIC_ACQUIRE))
+    tc_shim_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
   mask = before;
 }
 
-void tc_shim_blocks_unlock(void) {
+static void blocks_unlock(void) {
   uint64_t before = mask;
-  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&tc_shim_process.block_lock, 0, __ATOMIC_RELEASE);
   tc_raw_set_signals(before);
 }
 
@@ -101,12 +104,12 @@ static size_t mapped_bytes(size_t asked) {
 
 void *tc_shim_block_take(size_t asked) {
   size_t bytes = mapped_bytes(asked);
-  if (asked > PTRDIFF_MAX || !asked) return NULL;
+  if (asked > PTRDIFF_MAX || !asked || !tc_shim_process_begin()) return NULL;
   char *base = tc_shim_range_take(bytes);
   if (!base) return NULL;
   if (tc_raw_mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) goto fail;
   if (bytes >= TC_HUGE_BYTES) tc_shim_raw(SYS_madvise, (long)base, (long)bytes, MADV_HUGEPAGE, 0, 0, 0);
-  tc_shim_blocks_lock();
+  blocks_lock();
   tc_shim_block *b = take_record();
   if (b) {
     *b = (tc_shim_block){.base = base, .asked = asked, .bytes = bytes, .is_library = tc_shim_is_inside()};
@@ -117,7 +120,7 @@ void *tc_shim_block_take(size_t asked) {
       b = NULL;
     }
   }
-  tc_shim_blocks_unlock();
+  blocks_unlock();
   if (b) return base;
 fail:
   tc_raw_munmap(base, bytes);
@@ -133,7 +136,7 @@ void *tc_shim_block_resize(tc_shim_block *b, size_t asked) {
   }
   tc_shim_block moved = {.base = tc_shim_range_take(bytes), .bytes = bytes}, old = *b;
   if (!moved.base) return NULL;
-  tc_shim_blocks_lock();
+  blocks_lock();
   bool done = enter_block(&moved, b);
   done = done && tc_shim_raw(SYS_mremap, (long)old.base, (long)old.bytes, (long)bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
                              (long)moved.base, 0) == (long)moved.base;
@@ -143,7 +146,7 @@ void *tc_shim_block_resize(tc_shim_block *b, size_t asked) {
     b->bytes = bytes;
     b->asked = asked;
   }
-  tc_shim_blocks_unlock();
+  blocks_unlock();
   if (!done)
     tc_raw_munmap(moved.base, bytes);
   else if (bytes >= TC_HUGE_BYTES)
@@ -154,10 +157,10 @@ void *tc_shim_block_resize(tc_shim_block *b, size_t asked) {
 void tc_shim_block_give(tc_shim_block *b) {
   char *base = b->base;
   size_t bytes = b->bytes;
-  tc_shim_blocks_lock();
+  blocks_lock();
   (void)enter_block(b, NULL);  // its table is there
   b->next = spare;
   spare = b;
-  tc_shim_blocks_unlock();
+  blocks_unlock();
   tc_raw_munmap(base, bytes);
 }

@@ -17,7 +17,3 @@ tc_shim_block *tc_shim_block_next(uintptr_t *at, uintptr_t end);
 // A block without a guard gets another size, and another place; its contents go with it. NULL: not
 // possible, and nothing changed.
 void *tc_shim_block_resize(tc_shim_block *block, size_t asked);
-
-// Around fork, too.
-void tc_shim_blocks_lock(void);
-void tc_shim_blocks_unlock(void);

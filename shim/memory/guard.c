@@ -11,13 +11,13 @@
 #include <ucontext.h>
 
 #include "shim/memory/block.h"
+#include "shim/memory/process.h"
 #include "shim/memory/raw.h"
 #include "shim/memory/thread.h"
 
 enum { STACK_BYTES = 16 << 20 };
 
 static struct {
-  int lock;  // 0: free, 1: taken, 2: taken and waited for
   int n_guarded;  // blocks; atomic
   uint64_t n_touches, n_changes;  // of guards
   const tc_shim_keeper *keeper;  // NULL: nobody guards
@@ -43,15 +43,16 @@ uint64_t tc_shim_memory_touches(void) {
 // ---- The lock ----
 
 static void take_lock(void) {
-  int is = 0;
-  if (__atomic_compare_exchange_n(&self.lock, &is, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
-  while (__atomic_exchange_n(&self.lock, 2, __ATOMIC_ACQUIRE) != 0)
-    tc_shim_raw(SYS_futex, (long)&self.lock, FUTEX_WAIT_PRIVATE, 2, 0, 0, 0);
+  int is = 0, *lock = &tc_shim_process.guard_lock;
+  if (__atomic_compare_exchange_n(lock, &is, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+  while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0)
+    tc_shim_raw(SYS_futex, (long)lock, FUTEX_WAIT_PRIVATE, 2, 0, 0, 0);
 }
 
 static void give_lock(void) {
-  if (__atomic_exchange_n(&self.lock, 0, __ATOMIC_RELEASE) == 2)
-    tc_shim_raw(SYS_futex, (long)&self.lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+  int *lock = &tc_shim_process.guard_lock;
+  if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2)
+    tc_shim_raw(SYS_futex, (long)lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
 static void enter(void) {
@@ -74,7 +75,7 @@ bool tc_shim_memory_lock(void) {
   const uint64_t ours = 1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1);
   if (tc_shim_is_inside()) return false;
   enter();
-  if (!(thread.mask & ours)) return true;
+  if (!(thread.mask & ours) && !tc_shim_process.n_forks) return true;
   leave();
   return false;
 }
@@ -239,21 +240,32 @@ bool tc_shim_resolve_fault(siginfo_t *info, const ucontext_t *c) {
 
 // ---- Start, fork ----
 
-bool tc_shim_guards_before_fork(void) {
-  if (!self.keeper || tc_shim_is_inside()) return false;
+// No lock is held while handlers of pthread_atfork run, as they may allocate, or wait for a thread
+// that does.
+void tc_shim_guards_before_fork(void) {
+  if (!self.keeper || tc_shim_is_inside()) return;
   enter();
   if (self.n_guarded) tell_aside((touch){0});
-  return true;
-}
-
-void tc_shim_guards_after_fork(void) {
+  __atomic_add_fetch(&tc_shim_process.n_forks, 1, __ATOMIC_RELAXED);
   leave();
 }
 
+// In a child there is none in progress.
+void tc_shim_guards_after_fork(void) {
+  int *n = &tc_shim_process.n_forks, is = __atomic_load_n(n, __ATOMIC_RELAXED);
+  while (is > 0 && !__atomic_compare_exchange_n(n, &is, is - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+}
+
+bool tc_shim_memory_is_forked(void) {
+  return self.keeper && !tc_shim_process.is_keeper;
+}
+
 bool tc_shim_guards_start(const tc_shim_keeper *keeper) {
-  long stack = tc_raw_mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, 0);
+  if (!tc_shim_process_begin()) return false;
+  long stack = tc_raw_mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_NORESERVE);
   if (stack < 0 && stack > -4096) return false;
   self.stack = (char *)stack + STACK_BYTES;
   self.keeper = keeper;
+  tc_shim_process.is_keeper = true;
   return true;
 }

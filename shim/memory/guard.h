@@ -20,6 +20,6 @@ bool tc_shim_resolve_fault(siginfo_t *info, const ucontext_t *context);
 // start.c calls these.
 bool tc_shim_guards_start(const tc_shim_keeper *keeper);
 
-// Around a fork: nothing waits, and no other thread is inside. False where there is nothing to do.
-bool tc_shim_guards_before_fork(void);
+// Around a fork: nothing waits, and no call is deferred meanwhile. after: also in the child.
+void tc_shim_guards_before_fork(void);
 void tc_shim_guards_after_fork(void);

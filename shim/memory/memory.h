@@ -43,8 +43,8 @@ TC_SHIM_SHARED bool tc_shim_memory_start(const tc_shim_keeper *keeper, const cha
 // The block that holds an address; NULL: none. No lock, no system call.
 TC_SHIM_SHARED tc_shim_block *tc_shim_block_find(const void *address);
 
-// Blocks signals and takes the lock; false if this thread cannot guard anything: it has it already,
-// or blocks SIGSEGV or SIGSYS.
+// Blocks signals and takes the lock. False where nothing can be guarded: this thread has the lock,
+// or blocks SIGSEGV or SIGSYS, or the process forks.
 TC_SHIM_SHARED bool tc_shim_memory_lock(void);
 TC_SHIM_SHARED void tc_shim_memory_unlock(void);
 
@@ -52,6 +52,9 @@ TC_SHIM_SHARED void tc_shim_memory_unlock(void);
 TC_SHIM_SHARED int tc_shim_memory_guarded(void);
 // Touches that the keeper was called for, by faults and by system calls.
 TC_SHIM_SHARED uint64_t tc_shim_memory_touches(void);
+
+// Whether this process is the child of the one that began to guard.
+TC_SHIM_SHARED bool tc_shim_memory_is_forked(void);
 
 // Sets a guard. From then on system calls of this thread are looked at, too.
 TC_SHIM_SHARED bool tc_shim_block_guard(tc_shim_block *block, tc_shim_guard guard);

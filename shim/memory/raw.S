@@ -1,6 +1,6 @@
 // System calls that Syscall User Dispatch lets through: the range from tc_shim_raw_begin to
 // tc_shim_raw_end (dispatch.c).
-// And a call on another stack.
+// And the function syscall, and a call on another stack.
   .section .note.GNU-stack, "", %progbits
   .text
 
@@ -48,6 +48,46 @@ tc_shim_restore:
   .globl tc_shim_raw_end
   .hidden tc_shim_raw_end
 tc_shim_raw_end:
+
+// long syscall(long number, ..), as the C library's. Not in the range: the kernel shows it, too. What
+// copies the process on the same stack goes to tc_shim_fork_by_number.
+  .globl syscall
+  .type syscall, @function
+  .p2align 4
+syscall:
+  .cfi_startproc
+  cmpq $57, %rdi  // fork
+  je tc_shim_fork_by_number
+  cmpq $56, %rdi  // clone: flags, stack
+  jne 1f
+  testq $0x100, %rsi  // CLONE_VM
+  jnz 1f
+  testq %rdx, %rdx
+  jz tc_shim_fork_by_number
+1:
+  movq %rdi, %rax
+  movq %rsi, %rdi
+  movq %rdx, %rsi
+  movq %rcx, %rdx
+  movq %r8, %r10
+  movq %r9, %r8
+  movq 8(%rsp), %r9
+  syscall
+  cmpq $-4095, %rax
+  jae 2f
+  ret
+2:
+  negl %eax
+  pushq %rax
+  .cfi_adjust_cfa_offset 8
+  call __errno_location@PLT
+  popq %rcx
+  .cfi_adjust_cfa_offset -8
+  movl %ecx, (%rax)
+  movq $-1, %rax
+  ret
+  .cfi_endproc
+  .size syscall, . - syscall
 
 // void tc_shim_on_stack(void *top, void (*function)(void *), void *argument)
 FUNCTION tc_shim_on_stack

@@ -10,8 +10,7 @@
 __attribute__((visibility("hidden"))) long tc_shim_raw(long number, long a, long b, long c, long d, long e, long f);
 
 static inline long tc_raw_mmap(void *at, size_t bytes, int protection, int flags) {
-  return tc_shim_raw(SYS_mmap, (long)at, (long)bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+  return tc_shim_raw(SYS_mmap, (long)at, (long)bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 static inline long tc_raw_munmap(void *at, size_t bytes) {
   return tc_shim_raw(SYS_munmap, (long)at, (long)bytes, 0, 0, 0, 0);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <sys/prctl.h>
 
+#include "shim/memory/process.h"
 #include "shim/memory/raw.h"
 
 enum { SET_DISPATCH = 59, DISPATCH_OFF = 0, DISPATCH_ON = 1, ALLOWED = 0, BLOCKED = 1 };
@@ -21,19 +22,14 @@ bool tc_shim_dispatch_is_there(void) {
 }
 
 bool tc_shim_dispatch_begin(void) {
-  if (!is_on)
-    is_on = tc_shim_raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, (long)tc_shim_raw_begin,
-                        tc_shim_raw_end - tc_shim_raw_begin, (long)&selector, 0) == 0;
+  if (!is_on || !tc_shim_process.sees_calls)
+    is_on = tc_shim_process.sees_calls = tc_shim_raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, (long)tc_shim_raw_begin,
+                                                     tc_shim_raw_end - tc_shim_raw_begin, (long)&selector, 0) == 0;
   return is_on;
 }
 
 void tc_shim_dispatch_set(bool blocks) {
   selector = blocks && is_on ? BLOCKED : ALLOWED;
-}
-
-void tc_shim_dispatch_forked(void) {
-  is_on = false;
-  selector = ALLOWED;
 }
 
 bool tc_shim_is_inside(void) {

@@ -12,8 +12,6 @@ bool tc_shim_dispatch_is_there(void);
 // From now on this thread's system calls are looked at while it is set to block.
 bool tc_shim_dispatch_begin(void);
 void tc_shim_dispatch_set(bool blocks);
-// The child of a fork begins anew.
-void tc_shim_dispatch_forked(void);
 
 // What the C library, or whoever was preloaded behind, has by this name.
 void *tc_shim_next_function(const char *name);

@@ -414,6 +414,11 @@ static void check_backend(void) {
   EXPECT_OK(tc_to_host(tc_add(x, 10), got, sizeof got));
   EXPECT(got[0] == 12 && named.n_asked == 1, "%g", (double)got[0]);
   tc_region_end();
+  for (int i = 0; i < 2; i++) {  // by the name that it has as a device
+    EXPECT_OK(tc_region_begin(&(tc_region_options){.backend = i ? "tc:doubling" : "tc:ref"}));
+    EXPECT(strcmp(tc_options_get()->backend, i ? "doubling" : "ref") == 0, "%s", tc_options_get()->backend);
+    tc_region_end();
+  }
   REFUSED(TC_ERR_ARG, "both backend 'ref' and backend_fn", .backend = "ref", .backend_fn = show);
   tc_scope_end(s);  // what a run that failed left holds its plan
   EXPECT_OK(tc_reset());

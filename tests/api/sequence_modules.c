@@ -219,6 +219,32 @@ static void a_sequence_is_its_steps(void) {
   tc_scope_end(scope);
 }
 
+static tc_nn_rnn_options lengths_of(tc_tensor lengths) {
+  return (tc_nn_rnn_options){.lengths = lengths};
+}
+
+// Lengths that nobody knows when the module is applied.
+static void computed_lengths_are_clamped(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_gru(p, "m", IN, HIDDEN, (tc_nn_rnn_options){.bidirectional = true}));
+  tc_tensor x = tc_randn(TC_SHAPE(5, 3, IN), TC_F32);
+  tc_tensor right = tc_from_host((int64_t[]){0, 5, 2}, TC_SHAPE(3), TC_I64);
+  tc_tensor wrong = tc_mul(tc_from_host((int64_t[]){-2, 4, 1}, TC_SHAPE(3), TC_I64), 2);
+  tc_nn_rnn_state a = {{0, 0}, {0, 0}}, b = a;
+  bool same = false;
+  EXPECT_OK(tc_allclose(tc_nn_gru(p, "m", x, &a, lengths_of(right)), tc_nn_gru(p, "m", x, &b, lengths_of(wrong)), 0, 0,
+                        &same));
+  EXPECT(same, "results");
+  EXPECT_OK(tc_allclose(a.h, b.h, 0, 0, &same));
+  EXPECT(same, "states");
+  tc_tensor few = tc_from_host((uint8_t[]){200, 3}, TC_SHAPE(2), TC_U8);
+  EXPECT(tc_is_valid(tc_nn_gru(p, "m", tc_zeros(TC_SHAPE(300, 2, IN), TC_F32), NULL, lengths_of(few))), "%s",
+         tc_last_error()->message);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
 static void dropout_is_between_layers_in_training(void) {
   tc_scope scope = tc_scope_begin();
   tc_nn_params *p = tc_nn_params_create();
@@ -267,6 +293,13 @@ static void wrong_calls_say_what(void) {
                "lengths is [3], [2] is needed: one for each sequence");
   EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, (tc_nn_rnn_options){.lengths = tc_zeros(TC_SHAPE(2), TC_F32)}), TC_ERR_DTYPE,
                "lengths is f32, an integer type is needed");
+  EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int64_t[]){5, 6}, TC_SHAPE(2), TC_I64))),
+               TC_ERR_INDEX, "lengths[1] is 6; x has 5 steps, so it may be from 0 to 5");
+  EXPECT_FAILS(tc_nn_lstm(p, "m", x, NULL, lengths_of(two)), TC_ERR_SHAPE, "which is of another kind of module");
+  EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int8_t[]){-1, 5}, TC_SHAPE(2), TC_I8))),
+               TC_ERR_INDEX, "lengths[0] is -1");
+  EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_full_int(TC_SHAPE(2), 9, TC_I32))), TC_ERR_INDEX,
+               "lengths[0] is 9");
   tc_nn_rnn_state s = {two, {0, 0}};
   EXPECT_FAILS(tc_nn_gru(p, "m", x, &s, o), TC_ERR_SHAPE, "the state's h is [2], [1, 2, 4] is needed");
   EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, (tc_nn_rnn_options){.dropout = 2}), TC_ERR_ARG, "dropout is 2");
@@ -299,6 +332,7 @@ static void wrong_calls_say_what(void) {
 int main(void) {
   if (has_library(tc_safetensors_open_at)) modules_are_pytorchs();
   a_sequence_is_its_steps();
+  computed_lengths_are_clamped();
   dropout_is_between_layers_in_training();
   wrong_calls_say_what();
   return expect_done("api-sequence_modules");

@@ -1,6 +1,9 @@
 // Loading back ends: what is said of wrong ones, names, TC_BACKEND_PATH, several at once.
 //   loading FAR.so SLOW.so WRONG.so
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <tc/backend.h>
 #include <unistd.h>
@@ -46,6 +49,27 @@ static void wrong_files_are_refused(const char *own) {
   EXPECT_FAILS(tc_backend_load("/", NULL), TC_ERR_IO, "/ is a directory");
   EXPECT_FAILS(tc_backend_load("meson.build", NULL), TC_ERR_IO, "meson.build");
   EXPECT_FAILS(tc_backend_load(own, NULL), TC_ERR_IO, own);  // a program is no shared object
+}
+
+// The loader would map pages behind the end of such a file, and die of the first that it reads.
+static void files_that_are_cut_off_are_refused(void) {
+  char path[64];
+  struct stat s;
+  snprintf(path, sizeof path, "/tmp/tc-cut-%d.so", (int)getpid());
+  int in = open(far, O_RDONLY), out = open(path, O_RDWR | O_CREAT | O_TRUNC, 0700);
+  EXPECT(in >= 0 && out >= 0 && fstat(in, &s) == 0, "%s", path);
+  EXPECT(sendfile(out, in, NULL, (size_t)s.st_size) == s.st_size, "%s", path);
+  for (off_t bytes = s.st_size - 1; bytes > 0; bytes = bytes * 3 / 4) {
+    EXPECT(ftruncate(out, bytes) == 0, "%s", path);
+    tc_clear_error();
+    // section headers at the end, which no loader reads, may be missing
+    if (tc_backend_load(path, NULL) == TC_ERR_DEVICE) continue;  // its name is taken
+    EXPECT(tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, path), "%lld bytes",
+           (long long)bytes);
+    if (bytes < 4096) EXPECT(strstr(tc_last_error()->message, "is cut off"), "%lld bytes", (long long)bytes);
+  }
+  tc_clear_error();
+  close(in), close(out), unlink(path);
 }
 
 static void devices_that_do_not_open_say_why(void) {
@@ -139,6 +163,7 @@ int main(int argc, char **argv) {
   loading_again_is_fine();
   wrong_tables_are_refused();
   wrong_files_are_refused(argv[0]);
+  files_that_are_cut_off_are_refused();
   two_at_once();
   devices_that_do_not_open_say_why();
   tc_shutdown();

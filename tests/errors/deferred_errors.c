@@ -281,7 +281,7 @@ static void null_is_read_like_others(void) {
   tc_scope_end(scope);
 }
 
-static void shutdown_owes_nothing(void) {
+static void shutdown_defers_nothing(void) {
   float v;
   pthread_t thread;
   tc_scope scope = tc_scope_begin();
@@ -331,6 +331,6 @@ int main(void) {
   readers_of_other_threads_are_told();
   another_threads_failure_is_told();
   null_is_read_like_others();
-  shutdown_owes_nothing();
+  shutdown_defers_nothing();
   return expect_done("errors-deferred_errors");
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tc/amp.h>
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>
@@ -520,6 +521,75 @@ static tc_status uses_found(void *user, const tc_tensor *in, int n_in, tc_tensor
   (void)n_in, (void)n_out;
   out[0] = tc_add(in[0], tc_sum(tc_mul(*(tc_tensor *)user, 2.0), TC_ALL, false));
   return TC_OK;
+}
+
+typedef struct mode_case {
+  tc_nn_params *p;
+  bool sets;  // true: the function sets the mode
+} mode_case;
+
+static tc_status drops_out(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const mode_case *m = user;
+  (void)n_in, (void)n_out;
+  if (m->sets) tc_nn_set_training(m->p, false);
+  out[0] = tc_nn_dropout(m->p, in[0], 1);
+  return TC_OK;
+}
+
+static tc_status calls_drops_out(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  return tc_compiled_call(*(tc_compiled **)user, in, n_in, out, n_out);
+}
+
+Test(compile, the_training_mode_of_a_model_is_a_guard) {
+  log_guards();
+  mode_case m = {tc_nn_params_create(), false};
+  tc_compiled *c = tc_compile(drops_out, &m, NULL), *outer = tc_compile(calls_drops_out, &c, NULL);
+  tc_tensor x = vector(1), out;
+  float got[N];
+  for (int i = 0; i < 8; i++) {
+    tc_nn_set_training(m.p, i % 2 == 0);
+    OK(tc_compiled_call(i < 4 ? c : outer, &x, 1, &out, 1));
+    read_out(out, got, N);
+    cr_expect_eq(got[0], i % 2 ? 1 : 0, "call %d", i);
+  }
+  expect_line("the training mode of a model is 0, was 1");
+  cr_expect_eq(tc_compiled_stats(c).n_graphs, 2);
+  cr_expect_eq(tc_compiled_stats(outer).n_graphs, 2);
+  tc_compiled_destroy(c), tc_compiled_destroy(outer);
+  m.sets = true;
+  c = tc_compile(drops_out, &m, NULL);
+  for (int i = 0; i < 4; i++) {
+    tc_nn_set_training(m.p, i % 2 == 0);
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    cr_expect_not(tc_nn_training(m.p));
+  }
+  cr_expect(strstr(tc_compiled_stats(c).why_recorded, "a training mode that it sets"));
+  tc_nn_params_destroy(m.p);
+  tc_compiled_destroy(c);
+}
+
+static tc_status scales(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_grad_scaler_scale(user, in[0]);
+  return TC_OK;
+}
+
+Test(compile, a_gradient_scalers_state_is_a_guard) {
+  tc_grad_scaler *s = tc_grad_scaler_create((tc_grad_scaler_options){.init_scale = 4});
+  tc_compiled *c = tc_compile(scales, s, NULL);
+  tc_tensor x = tc_scalar(3), out, tracker = tc_full_int(TC_SCALAR, 0, TC_I32);
+  static const float want[] = {12, 12, 48, 96};
+  float v;
+  for (int i = 0; i < 4; i++) {
+    if (i == 2) OK(tc_grad_scaler_use_state(s, tc_full(TC_SCALAR, 16, TC_F32), tracker));
+    if (i == 3) OK(tc_grad_scaler_set_scale(s, 32));
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    OK(tc_item_f32(out, &v));
+    cr_expect_eq(v, want[i], "call %d: %g", i, (double)v);
+  }
+  cr_expect_eq(tc_compiled_stats(c).n_graphs, 2);
+  tc_compiled_destroy(c);
+  tc_grad_scaler_destroy(s);
 }
 
 Test(compile, each_guard_says_what_is_and_what_was) {

@@ -117,7 +117,7 @@ Test(sync, a_value_with_a_reader_that_nobody_asked_for_is_not_stored_but_made_ag
   cr_expect_str_eq(fake.ops, "leaf neg");
 }
 
-Test(sync, a_small_value_of_dear_work_is_stored_though_nobody_asked) {
+Test(sync, a_small_value_of_expensive_work_is_stored_though_nobody_asked) {
   tc_tensor x = vector(1, 2), a = tc_sum(x, TC_ALL, true), b = tc_abs(tc_add(x, a));
   expect_is(b, 7, 7);
   cr_expect_eq(fake.last.n_out, 2);
@@ -136,7 +136,7 @@ Test(sync, a_value_whose_scope_has_ended_is_not_stored) {
   tc_release(x);
 }
 
-Test(sync, what_a_gradient_reads_and_is_dear_is_stored) {
+Test(sync, what_a_gradient_reads_and_is_expensive_is_stored) {
   tc_tensor x = tc_param(tc_from_host((const float[256 * 256]){0}, TC_SHAPE(256, 256), TC_F32));
   tc_tensor s = tc_softmax(x, 1), y = tc_sum(tc_mul(s, s), TC_ALL, false);  // 256 KiB: not small
   float v;

@@ -1,8 +1,7 @@
-// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one
-// case:
+// Cases as text: a trace in, what a topic of the log says of its plans out. A file PASS.cases holds
+// those of one pass, with an empty line between; three at least, one of them refused:
 //
-//   # what it shows
-//   pass: place
+//   case: what it shows
 //   set: TC_MEMORY_BUDGET=4096      any number of these
 //   trace ...                       as lazy/text/text.h has it; any number of traces
 //   end
@@ -37,6 +36,8 @@ typedef struct cases {
   const char *topic, *directory;
   cases_write *write;
 } cases;
+
+enum { LEAST_CASES = 3 };
 
 static const cases *case_kind;
 
@@ -103,19 +104,16 @@ static int case_run(char *input, FILE *out) {
   return case_run_traces(line);
 }
 
-static int case_check(const char *path, bool update) {
-  char *text = case_read(path), *dashes = text ? strstr(text, "\n---\n") : NULL;
-  if (!text) return fprintf(stderr, "%s: cannot be read\n", path), 1;
-  if (dashes) dashes[1] = 0;
-  const char *want = dashes ? dashes + 5 : "";
-  int ends[2], status = 1;
-  if (pipe(ends) != 0) return 1;
+// What the case's traces make, run in a process of its own. status: how that ended.
+static char *case_come_out(char *input, int *status) {
+  int ends[2];
+  if (pipe(ends) != 0) return *status = 1, strdup("");
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     FILE *out = fdopen(ends[1], "w");
     close(ends[0]);
-    int rc = case_run(text, out);
+    int rc = case_run(input, out);
     tc_set_log(NULL, NULL);
     fclose(out);
     exit(rc);
@@ -126,20 +124,50 @@ static int case_check(const char *path, bool update) {
   size_t n = 0;
   if (getdelim(&got, &n, 0, in) < 0) got = strdup("");
   fclose(in);
-  waitpid(child, &status, 0);
-  bool same = strcmp(got, want) == 0 && dashes;
-  int failed = status != 0 || (!same && !update);
-  if (failed)
-    fprintf(stderr, "%s: %s\n--- expected\n%s--- came out\n%s", path, status ? "the process failed" : "another text",
-            want, got);
-  if (status == 0 && !same && update) {
-    FILE *f = fopen(path, "w");
-    failed = !f || fprintf(f, "%s---\n%s", text, got) < 0 || fclose(f) != 0;
-    fprintf(stderr, "%s: updated\n", path);
-  }
+  waitpid(child, status, 0);
+  return got;
+}
+
+// One case, which ends where the text does; as it should be, it is written to `now`. False: it fails.
+static bool case_check(const char *path, char *text, bool update, FILE *now) {
+  char *dashes = strstr(text, "\n---\n");
+  const char *want = dashes ? dashes + 5 : "";
+  int status = 1;
+  if (dashes) dashes[1] = 0;
+  char *got = case_come_out(text, &status);
+  bool same = strcmp(got, want) == 0 && dashes, good = status == 0 && (same || update);
+  if (!good)
+    fprintf(stderr, "%s: %.*s: %s\n--- expected\n%s--- came out\n%s", path, (int)strcspn(text, "\n"), text,
+            status ? "the process failed" : "another text", want, got);
+  if (!same && good) fprintf(stderr, "%s: %.*s: updated\n", path, (int)strcspn(text, "\n"), text);
+  fprintf(now, "%s---\n%s", text, good ? got : want);
   free(got);
-  free(text);
-  return failed;
+  return good;
+}
+
+// The cases of a file. Returns how many fail.
+static int case_check_file(const char *path, bool update, int *n) {
+  char *text = case_read(path), *new_text = NULL, *next;
+  size_t bytes;
+  int n_failed = 0, before = *n, n_refused = 0;
+  if (!text) return fprintf(stderr, "%s: cannot be read\n", path), ++*n;
+  char *was = strdup(text);
+  FILE *now = open_memstream(&new_text, &bytes);
+  for (char *at = text; at; at = next) {
+    next = strstr(at, "\n\ncase: ");
+    if (next) next[1] = 0, next += 2;
+    n_refused += strncmp(at, "case: refused", 13) == 0;
+    ++*n, n_failed += !case_check(path, at, update, now);
+    if (next) fprintf(now, "\n");
+  }
+  fclose(now);
+  FILE *f = update && strcmp(was, new_text) != 0 ? fopen(path, "w") : NULL;
+  if (f && (fprintf(f, "%s", new_text) < 0 || fclose(f) != 0)) n_failed++;
+  if (*n - before < LEAST_CASES || !n_refused)
+    n_failed++, fprintf(stderr, "%s: %d cases, %d refused: a pass has %d at least, one of them refused\n", path,
+                        *n - before, n_refused, LEAST_CASES);
+  free(text), free(was), free(new_text);
+  return n_failed;
 }
 
 static int cases_main(int argc, char **argv, const cases *kind) {
@@ -148,10 +176,10 @@ static int cases_main(int argc, char **argv, const cases *kind) {
   char pattern[256];
   glob_t all = {0};
   case_kind = kind;
-  snprintf(pattern, sizeof pattern, "%s/*.case", kind->directory);
+  snprintf(pattern, sizeof pattern, "%s/*.cases", kind->directory);
   if (argc == first && glob(pattern, 0, NULL, &all) != 0) return fprintf(stderr, "%s: no cases\n", pattern), 1;
-  for (size_t i = 0; i < all.gl_pathc; i++) n++, n_failed += case_check(all.gl_pathv[i], update);
-  for (int i = first; i < argc; i++) n++, n_failed += case_check(argv[i], update);
+  for (size_t i = 0; i < all.gl_pathc; i++) n_failed += case_check_file(all.gl_pathv[i], update, &n);
+  for (int i = first; i < argc; i++) n_failed += case_check_file(argv[i], update, &n);
   globfree(&all);
   printf("%s: %d of %d cases %s\n", kind->directory, n_failed ? n_failed : n, n, n_failed ? "failed" : "ok");
   return n_failed != 0;

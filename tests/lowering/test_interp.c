@@ -164,11 +164,15 @@ static const int lanes_tried[] = {1, 2, 8, N};
 #define ALL_PAIRS(i, round) (unsigned)((i) + (round) * 7)
 
 Test(interp, integer_ops_wrap_and_never_trap) {
-  for (tc_kir_op op = TC_IR_ADD; op <= TC_IR_MULHU; op++) {
-    if (op == TC_IR_FMA || op == TC_IR_DOT || op == TC_IR_LDEXP || (op >= TC_IR_SQRT && op <= TC_IR_RINT)) continue;
+  static const tc_kir_op of_integers[] = {TC_IR_ADD, TC_IR_SUB, TC_IR_MUL, TC_IR_DIV,  TC_IR_REM,  TC_IR_NEG,
+                                          TC_IR_ABS, TC_IR_MIN, TC_IR_MAX, TC_IR_AND,  TC_IR_OR,   TC_IR_XOR,
+                                          TC_IR_NOT, TC_IR_SHL, TC_IR_SHR, TC_IR_USHR, TC_IR_MULHU};
+  for (size_t o = 0; o < sizeof of_integers / sizeof of_integers[0]; o++) {
+    const tc_kir_op op = of_integers[o];
+    const bool of_bits = op == TC_IR_AND || op == TC_IR_OR || op == TC_IR_XOR || op == TC_IR_NOT;
     for (int k = 0; k < 6; k++) {
       const tc_type t = int_types[k];
-      if (t == TC_BOOL && !(op >= TC_IR_AND && op <= TC_IR_NOT)) continue;
+      if (t == TC_BOOL && !of_bits) continue;
       if (op == TC_IR_MULHU && t != TC_I32) continue;
       const int n_in = op == TC_IR_NEG || op == TC_IR_ABS || op == TC_IR_NOT ? 1 : 2;
       for (int l = 0; l < 4; l++)
@@ -189,7 +193,9 @@ Test(interp, integer_ops_wrap_and_never_trap) {
 }
 
 Test(interp, comparisons_and_select_on_every_type) {
-  for (tc_kir_op op = TC_IR_EQ; op <= TC_IR_GE; op++)
+  static const tc_kir_op comparisons[] = {TC_IR_EQ, TC_IR_NE, TC_IR_LT, TC_IR_LE, TC_IR_GT, TC_IR_GE};
+  for (size_t o = 0; o < 6; o++) {
+    const tc_kir_op op = comparisons[o];
     for (int l = 0; l < 4; l++)
       for (int round = 0; round < 38; round++) {
         for (int k = 0; k < 6; k++) {
@@ -221,6 +227,7 @@ Test(interp, comparisons_and_select_on_every_type) {
           cr_assert_eq(memcmp(&s[i], r[i] ? &a[i] : &b[i], 8), 0);
         }
       }
+  }
 }
 
 // Same bits, or both NaN.
@@ -299,6 +306,33 @@ Test(interp, dot_is_of_two_pairs) {
         const uint32_t x = (uint32_t)a[i], y = (uint32_t)b[i];
         const float want = model_float(model_vdpbf16ps(model_bits(c[i]), x, y));
         cr_assert(SAME(r[i], want), "%x . %x + %a gives %a, not %a", x, y, (double)c[i], (double)r[i], (double)want);
+      }
+    }
+}
+
+// Against the definition, of every pair of signs, with sums that wrap and the extreme bytes.
+Test(interp, dot4_is_of_four_bytes_and_wraps) {
+  uint32_t state = 7;
+  for (int l = 0; l < 4; l++)
+    for (int round = 0; round < 200; round++) {
+      int32_t a[N], b[N], c[N], r[N];
+      for (int i = 0; i < N; i++) {
+        uint32_t word[3];
+        for (int k = 0; k < 3; k++) state = state * 1664525u + 1013904223u, word[k] = state ^ state >> 13;
+        if (round % 3 == 1) word[0] = 0x80808080, word[1] = i % 2 ? 0x7F7F7F7F : 0x80808080;
+        if (round % 3 == 2) word[0] |= 0xF0F0F0F0, word[1] &= 0x8F8F8F8F, word[2] = i % 2 ? 0x7FFFFFFF : 0x80000000;
+        memcpy(&a[i], &word[0], 4), memcpy(&b[i], &word[1], 4), memcpy(&c[i], &word[2], 4);
+      }
+      run_op(TC_IR_DOT4, round % 4, 3, (tc_type[]){TC_I32, TC_I32, TC_I32}, TC_I32, lanes_tried[l],
+             (void *[]){a, b, c, r});
+      for (int i = 0; i < N; i++) {
+        int64_t want = c[i];
+        for (int k = 0; k < 4; k++) {
+          uint8_t x = (uint8_t)((uint32_t)a[i] >> 8 * k), y = (uint8_t)((uint32_t)b[i] >> 8 * k);
+          want += (round & 1 ? (int8_t)x : x) * (round & 2 ? (int8_t)y : y);
+        }
+        cr_assert_eq(r[i], (int32_t)want, "%x . %x + %d gives %d, not %d", (unsigned)a[i], (unsigned)b[i], c[i], r[i],
+                     (int32_t)want);
       }
     }
 }

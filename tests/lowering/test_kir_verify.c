@@ -149,6 +149,11 @@ Test(kir, types_and_lanes) {
         "is i32, not f32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_I32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "not allowed");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP2(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1)), "missing");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 3, OUT + 1, OUT + 1, OUT + 1)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 3, OUT + 1, OUT + 1, VAR)), "is f32, not i32");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_I32, 8, 4, OUT + 1, OUT + 1, OUT + 1)),
+        "4 are no signs");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT4, TC_F32, 8, 0, OUT + 1, OUT + 1, VAR)), "not allowed");
   BREAK((n.inst[BEGIN] = (tc_kir_inst){TC_IR_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}),
         "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_IR_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
@@ -369,4 +374,20 @@ Test(kir, a_vector_is_spread_over_its_lanes_times_a_power_of_two_and_nothing_els
   cr_expect_not(spreads(8, 4));
   cr_expect_not(spreads(8, 1));
   cr_expect_not(spreads(8, 24));
+}
+
+// Which traits an op has follows from what else its row says, but for a few that are named here.
+Test(kir, an_op_is_pure_or_a_leaf_unless_it_does_more_than_give_a_value) {
+  for (int op = 0; op < TC_N_KIR_OPS; op++) {
+    const tc_kir_op_row *row = &tc_kir_ops[op];
+    const unsigned does = TC_KIR_LOADS | TC_KIR_STORES | TC_KIR_OPENS | TC_KIR_CLOSES | TC_KIR_GPU;
+    // a variable's value changes
+    bool gives = row->result >= TC_KIR_RESULT_VALUE && !(row->traits & does) && op != TC_IR_VAR;
+    cr_expect_eq((row->traits & TC_KIR_PURE) != 0, gives && row->operands > 0, "%s: PURE", row->name);
+    cr_expect_eq((row->traits & TC_KIR_LEAF) != 0, gives && row->operands == 0, "%s: LEAF", row->name);
+    // what is of vectors, a table, the bits of a value or a function is not one instruction of a scalar
+    bool is_more = row->result == TC_KIR_RESULT_SCALAR || op == TC_IR_BITCAST || op == TC_IR_LOOKUP ||
+                   op == TC_IR_CALL || op == TC_IR_UNPACK || op == TC_IR_INTERLEAVE;
+    cr_expect_eq((row->traits & TC_KIR_HOIST) != 0, (row->traits & TC_KIR_PURE) && !is_more, "%s: HOIST", row->name);
+  }
 }

@@ -135,6 +135,12 @@ static tc_batch_norm_options take_batch_norm(call *c) {
   o.momentum = take_float(c), o.eps = take_float(c);
   return o;
 }
+static tc_quantize_options take_quantize(call *c) {
+  tc_quantize_options o = {.axis = (int)take_int(c)};
+  o.group = take_int(c);
+  return o;
+}
+
 static tc_attention_options take_attention(call *c) {
   tc_attention_options o = {.causal = take_int(c) != 0};
   o.scale = take_float(c), o.key_length = take_int(c), o.dropout = take_float(c);
@@ -195,6 +201,7 @@ static tc_margin_options take_margin(call *c) {
   ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))    \
   ROW(LOSS, (T, T, tc_loss_options)) ROW(CLASSES, (T, T, tc_cross_entropy_options)) ROW(BCE, (T, T, tc_bce_options)) ROW(KL, (T, T, tc_kl_div_options)) \
   ROW(MARGIN, (T, T, T, tc_margin_options)) ROW(T2_A_F, (T, T, int, double)) \
+  ROW(QUANTIZE, (T, T, T, tc_type, tc_quantize_options)) ROW(DEQUANTIZE, (T, T, T, tc_quantize_options)) ROW(T4, (T, T, T, T)) \
   ROW(T2_NUM, (T, T, tc_num)) ROW(T_NUM_T, (T, tc_num, T)) ROW(T_NUM2, (T, tc_num, tc_num))
 // clang-format on
 
@@ -255,6 +262,17 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_BERNOULLI: x = take_float(c); return ((fn_BERNOULLI *)f)(x, take_dims(c));
     case SIG_I: return ((fn_I *)f)(take_int(c));
     case SIG_T_TYPE: a = take_tensor(c); return ((fn_T_TYPE *)f)(a, take_type(c));
+    case SIG_QUANTIZE: {
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      tc_type type = take_type(c);
+      return ((fn_QUANTIZE *)f)(a, b, d, type, take_quantize(c));
+    }
+    case SIG_DEQUANTIZE:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_DEQUANTIZE *)f)(a, b, d, take_quantize(c));
+    case SIG_T4:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_T4 *)f)(a, b, d, take_tensor(c));
     case SIG_T2: a = take_tensor(c); return ((fn_T2 *)f)(a, take_tensor(c));
     case SIG_T_NUM: a = take_tensor(c); return ((fn_T_NUM *)f)(a, take_num(c));
     case SIG_T2_NUM: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_NUM *)f)(a, b, take_num(c));
@@ -487,7 +505,7 @@ static void run_group(const char *group) {
 // clang-format off
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
-  ROW(attention) ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
+  ROW(attention) ROW(quantize) ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
   ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index) ROW(order) ROW(rotary) ROW(pool_options) ROW(types)
 // clang-format on
 

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tc/tc.h>
 
 #include "runtime/topology.h"
@@ -139,6 +140,121 @@ Test(products, f64_are_exact_sums) {
 
 Test(products, i32_are_exact_sums) {
   each(TC_I32, 0);
+}
+
+// Any byte of the type, often an extreme one.
+static double draw_byte(tc_type type) {
+  draws = draws * 1664525u + 1013904223u;
+  uint32_t v = draws >> 16, low = type == TC_I8 ? 128 : 0;
+  return (double)(v % 7 == 0 ? (v & 64 ? 255 : 0) : v >> 3 & 255) - low;
+}
+
+static problem make_bytes(shape s, tc_type left, tc_type right) {
+  problem p = {.s = s};
+  size_t na = (size_t)s.batch * (size_t)s.m * (size_t)s.k, nb = (size_t)s.batch * (size_t)s.k * (size_t)s.n;
+  p.a = malloc(na * sizeof *p.a), p.b = malloc(nb * sizeof *p.b);
+  for (size_t i = 0; i < na; i++) p.a[i] = draw_byte(left);
+  for (size_t i = 0; i < nb; i++) p.b[i] = draw_byte(right);
+  p.x = stored(p.a, s.batch, s.m, s.k, s.a_transposed, left);
+  p.y = stored(p.b, s.batch, s.k, s.n, s.b_transposed, right);
+  return p;
+}
+
+static double times_two(double x) {
+  return 2 * x;
+}
+
+// Products of bytes of every pair of types, alone and with work that follows.
+static void each_of_bytes(void) {
+  static const tc_type types[] = {TC_I8, TC_U8};
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < 4 * N_SHAPES; i++) {
+    tc_type left = types[i & 1], right = types[i >> 1 & 1];
+    shape s = shapes[i / 4];
+    if (i % 4 != i / 4 % 4 && !getenv("TC_TEST_ALL")) continue;
+    for (int whole = 0; whole < 2; whole++) {
+      tc_scope scope = tc_scope_begin();
+      if (whole) s.k = (s.k + 3) / 4 * 4;
+      problem p = make_bytes(s, left, right);
+      tc_tensor y = tc_matmul(p.x, p.y);
+      cr_assert_eq(tc_dtype(y), TC_I32);
+      check(&p, y, same, 0, tc_type_name(left));
+      check(&p, tc_mul(tc_cast(tc_matmul(p.x, p.y), TC_F64), 2), times_two, 0, "followed by elementwise work");
+      free(p.a), free(p.b);
+      tc_scope_end(scope);
+    }
+  }
+}
+
+Test(products, bytes_are_exact_sums_in_i32) {
+  each_of_bytes();
+}
+
+Test(products, bytes_are_exact_sums_on_avx2) {
+  setenv("TC_ISA", "avx2", 1);
+  each_of_bytes();
+}
+
+Test(products, bytes_are_exact_sums_on_bare_x86_64) {
+  setenv("TC_ISA", "baseline", 1);
+  each_of_bytes();
+}
+
+Test(products, bytes_are_exact_sums_where_interpreted) {
+  setenv("TC_COMPILER", "interp", 1);
+  each_of_bytes();
+}
+
+// 255 times 255 would not fit 16 bits, in which some processors add such products; 33030 of them
+// pass 2^31.
+Test(products, sums_of_bytes_wrap) {
+  enum { K = 33100, M = 3, N = 40 };
+  static uint8_t a[M * K], b[K * N];
+  int32_t got[M * N];
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  memset(a, 255, sizeof a), memset(b, 255, sizeof b);
+  tc_tensor y = tc_matmul(tc_from_host(a, TC_SHAPE(M, K), TC_U8), tc_from_host(b, TC_SHAPE(K, N), TC_U8));
+  cr_assert_eq(tc_to_host(y, got, sizeof got), TC_OK);
+  for (int i = 0; i < M * N; i++) cr_assert_eq(got[i], (int32_t)(INT64_C(255) * 255 * K), "[%d] is %d", i, got[i]);
+}
+
+// i8 and u8 are no mix to widen; a byte and a wider integer are, as everywhere.
+Test(products, types_of_products_of_integers) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  static const struct {
+    tc_type left, right, sum;
+  } cases[] = {{TC_I8, TC_I8, TC_I32},   {TC_U8, TC_I8, TC_I32},        {TC_I8, TC_U8, TC_I32},
+               {TC_U8, TC_U8, TC_I32},   {TC_I8, TC_I16, TC_I16},       {TC_U8, TC_I32, TC_I32},
+               {TC_I16, TC_I16, TC_I16}, {TC_I64, TC_I8, TC_I64},       {TC_BOOL, TC_U8, TC_I32},
+               {TC_I8, TC_F32, TC_F32},  {TC_BOOL, TC_BOOL, TC_N_TYPES}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int rank = 2; rank < 4; rank++) {
+      tc_dims da = rank == 2 ? TC_SHAPE(2, 4) : TC_SHAPE(3, 2, 4), db = rank == 2 ? TC_SHAPE(4, 5) : TC_SHAPE(3, 4, 5);
+      tc_tensor y = tc_matmul(tc_full(da, 1, cases[i].left), tc_full(db, 1, cases[i].right));
+      if (cases[i].sum == TC_N_TYPES) {
+        cr_assert_eq(tc_eval(1, &y), TC_ERR_DTYPE);
+        cr_assert(strstr(tc_last_error()->message, "bool has no matmul; cast it first"));
+        continue;
+      }
+      cr_assert_eq(tc_dtype(y), cases[i].sum, "%s @ %s is %s", tc_type_name(cases[i].left),
+                   tc_type_name(cases[i].right), tc_type_name(tc_dtype(y)));
+      cr_assert_eq(tc_eval(1, &y), TC_OK);
+    }
+}
+
+// A weight of bytes that later runs find in panels, whose content is then another.
+Test(products, weights_of_bytes_are_kept_in_panels_and_made_anew) {
+  enum { M = 5, K = 512, N = 192 };
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int along = 0; along < 2; along++)
+    for (int content = 0; content < 2; content++) {
+      shape s = {1, M, N, K, false, along == 1};
+      problem p = make_bytes(s, content ? TC_I8 : TC_U8, TC_I8);
+      tc_tensor x = tc_reshape(p.x, TC_SHAPE(M, K)), w = tc_reshape(p.y, TC_SHAPE(K, N));
+      for (int run = 0; run < 4; run++)
+        check(&p, tc_reshape(tc_matmul(x, w), TC_SHAPE(1, M, N)), same, 0, "a weight in panels");
+      free(p.a), free(p.b);
+    }
 }
 
 Test(products, bf16_accumulate_in_f32_and_round_once) {

@@ -337,6 +337,46 @@ static void training_has_the_same_bits(void) {
   EXPECT(memcmp(want, got, sizeof want) == 0, "after 40 steps of other batches");
 }
 
+// Two layers, cross entropy and Adam: a batch of any size beyond 64, and of most from 33 on, is bound.
+static int train_classifier(const char *dynamic, float *out, size_t n) {
+  enum { STEPS = 90, MOST_ROWS = 900 };
+  static int64_t label[MOST_ROWS];
+  float value;
+  for (int i = 0; i < MOST_ROWS; i++) label[i] = i % 10;
+  choose(dynamic);
+  tc_tensor p[4] = {tc_param(numbers(TC_SHAPE(32, 20))), tc_param(numbers(TC_SHAPE(32))),
+                    tc_param(numbers(TC_SHAPE(10, 32))), tc_param(numbers(TC_SHAPE(10)))};
+  tc_optimizer *adam = tc_adam(p, 4, (tc_adam_options){.lr = 0.01});
+  uint64_t bound = tc_cache_stats().plan_bound;
+  for (int64_t i = 0; i < STEPS; i++) {
+    tc_scope scope = tc_scope_begin();
+    int64_t rows = 40 + i * 211 % 600;
+    tc_tensor h = tc_relu(tc_linear(numbers(TC_SHAPE(rows, 20)), p[0], p[1]));
+    tc_tensor at = tc_from_host(label, TC_SHAPE(rows), TC_I64);
+    tc_tensor loss = tc_cross_entropy(tc_linear(h, p[2], p[3]), at);
+    EXPECT_OK(tc_backward(loss));
+    EXPECT_OK(tc_optimizer_step(adam));
+    EXPECT_OK(tc_zero_grad(adam));
+    EXPECT_OK(tc_item_f32(loss, &value));
+    tc_scope_end(scope);
+  }
+  EXPECT_OK(tc_to_host(p[0], out, n * sizeof *out));
+  bound = tc_cache_stats().plan_bound - bound;
+  tc_optimizer_destroy(adam);
+  for (int i = 0; i < 4; i++) tc_release(p[i]);
+  return (int)bound;
+}
+
+static void most_steps_of_a_classifier_are_bound(void) {
+  enum { N = 32 * 20 };
+  float want[N], got[N];
+  (void)train_classifier("0", want, N);
+  int bound = train_classifier("auto", got, N);
+  printf("classifier: %d of 90 steps bound\n", bound);
+  EXPECT(bound >= 80, "%d of 90 steps", bound);
+  EXPECT(memcmp(want, got, sizeof want) == 0, "after 90 steps of other batches");
+}
+
 // ---- memory, and threads ----
 
 // The table of shapes grows by each new shape, and nothing else does.
@@ -396,6 +436,7 @@ int main(int argc, char **argv) {
     two_sizes_vary();
     first_sizes_are_guessed();
     training_has_the_same_bits();
+    most_steps_of_a_classifier_are_bound();
     memory_does_not_grow();
     threads_bind_one_graph();
   }

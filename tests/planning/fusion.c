@@ -117,7 +117,7 @@ static tc_tensor bf16_product(void) {
 static tc_tensor rows_by_bf16(void) {
   return tc_matmul(x, tc_cast(w_bf16, TC_F32));
 }
-static tc_tensor dear_product(void) {
+static tc_tensor expensive_product(void) {
   return tc_matmul(few_rows, tc_exp(scaled(w_i8)));
 }
 
@@ -180,7 +180,7 @@ static const struct fused {
     {"x @ (i8 * scales of groups)", grouped_product, 1, 0.4},
     {"x @ bf16 as f32", bf16_product, 1, 0.6},
     {"many rows @ bf16 as f32", rows_by_bf16, 1, 2.6},
-    {"x @ exp(i8 * scale)", dear_product, 2, 2.4},
+    {"x @ exp(i8 * scale)", expensive_product, 2, 2.4},
     {"sum(x @ (i8 * scale) * y), backward", scaled_backward, 5, 10.8},
     {"cross_entropy", cross_entropy, 3, 2.1},
     {"cross_entropy, backward", cross_entropy_backward, 4, 3.2},

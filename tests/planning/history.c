@@ -1,6 +1,6 @@
 // Live values that nobody asked for: what they cost when they are used again and again, and what
-// they hold. Loops that carry state in new handles reach steady state; a dear value is made at most
-// twice; a small result does not keep the batch it came from.
+// they hold. Loops that carry state in new handles reach steady state; an expensive value is made
+// at most twice; a small result does not keep the batch it came from.
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +65,9 @@ static void carry(const char *what, next_state *next, float want) {
   tc_release(state);
 }
 
-// A live dear value, read through something else each time: made at the first two uses at most.
-static void dear_value(const char *what, tc_tensor (*make)(tc_tensor x)) {
+// A live expensive value, read through something else each time: made at the first two uses at
+// most.
+static void expensive_value(const char *what, tc_tensor (*make)(tc_tensor x)) {
   enum { N = 128 };
   tc_scope s = tc_scope_begin();
   tc_tensor x = tc_reshape(tc_sin(tc_arange(0, (double)N * N, 1, TC_F32)), TC_SHAPE(N, N));
@@ -145,9 +146,9 @@ int main(void) {
   carry("a running sum", running_sum, 199.0f);
   carry("many steps a sync", many_sums, 0);
   carry("a recurrent state", recurrent, 0);
-  dear_value("a product", product);
-  dear_value("a scan", scan);
-  dear_value("softmax of a product", softmax_of_product);
+  expensive_value("a product", product);
+  expensive_value("a scan", scan);
+  expensive_value("softmax of a product", softmax_of_product);
   small_results();
   return expect_done("planning-history");
 }

@@ -26,6 +26,8 @@ typedef struct api {
   tc_tensor (*sum)(tc_tensor x, tc_dims axes, bool keepdim);
   tc_status (*item)(tc_tensor t, float *out);
   tc_status (*set_num_threads)(int n);
+  tc_status (*region_begin)(const tc_region_options *options, tc_site site);
+  void (*region_end)(tc_site site);
 } api;
 
 static bool open_api(api *a, const char *path) {
@@ -34,15 +36,19 @@ static bool open_api(api *a, const char *path) {
          *(void **)&a->sum = dlsym(a->lib, "tc_sum");
   *(void **)&a->item = dlsym(a->lib, "tc_item_f32"),
          *(void **)&a->set_num_threads = dlsym(a->lib, "tc_set_num_threads");
-  return a->full && a->add && a->sum && a->item && a->set_num_threads;
+  *(void **)&a->region_begin = dlsym(a->lib, "tc_region_begin_at");
+  *(void **)&a->region_end = dlsym(a->lib, "tc_region_end_at");
+  return a->full && a->add && a->sum && a->item && a->set_num_threads && a->region_begin && a->region_end;
 }
 
 static void *compute(void *arg) {
   const api *a = arg;
   float v = 0;
+  EXPECT_OK(a->region_begin(&(tc_region_options){.name = "sum", .options = "strict=1"}, 0));
   tc_tensor x = a->full(tc_dims_of(1, (const int64_t[]){5000}), 1, TC_F32);
   EXPECT_OK(a->item(a->sum(a->add(x, x), TC_ALL, false), &v));
   EXPECT(v == 10000, "a sum is %g", (double)v);
+  a->region_end(0);
   return NULL;
 }
 

@@ -1,5 +1,5 @@
 """Profiles of programs that never were, the same bytes each time, for the golden outputs."""
-from writer import COMPILE, END, FAILED, MEMORY, MODULE, STACK, TIMES, UNUSED, Writer
+from writer import COMPILE, END, FAILED, MEMORY, MISS_BOUND, MODULE, STACK, TIMES, UNUSED, Writer
 
 GRAPH = """%0 = leaf f32[{n},64] tc:cpu live @ model.c:30
 %1 = leaf f32[64,10] tc:cpu live @ model.c:12
@@ -103,12 +103,13 @@ def killed():
 
 
 def stacks():
-    """A sync with a backtrace, into files that are not there."""
+    """A sync with a backtrace, into files that are not there, and one that waits, with sizes bound to a plan."""
     w = Writer()
     w.process()
     w.add(MODULE, begin=0x400000, end=0x500000, bias=0x400000, path="/nowhere/program", build_id="00ff")
     w.record(STACK, (1).to_bytes(8, "little") + (0x401234).to_bytes(8, "little") + (0x7f0000000000).to_bytes(8, "little"), 2)
     w.sync(small_plan(w, 5, 1), "program.c:3", "item", new=True, stack=1)
+    w.sync(1, "program.c:9", "item", new=True, miss=MISS_BOUND, outside=900_000, run=80_000, wait=30_000, awaited_ns=700_000)
     w.end()
     return w
 

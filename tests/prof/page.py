@@ -42,6 +42,8 @@ window.drive = () => {
   for (let x = box.width - 2; x > 0 && $("sync-title").textContent === out.before; x -= 2)
     for (const kind of ["pointerdown", "pointerup"]) c.dispatchEvent(new PointerEvent(kind, {clientX: box.left + x, clientY: box.top + 22 + 23}));
   out.after = $("sync-title").textContent;
+  for (let x = 0; x < box.width && !(out.slice || "").includes("tc_f32"); x++)
+    c.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + x, clientY: box.top + box.height - 8})), out.slice = $("tip").textContent;
   const misses = [...document.querySelectorAll("#misses tr.pick")];
   for (const miss of misses) if (!out.kernels) miss.click(), out.kernels = document.querySelectorAll("#graph .kernel").length;
   if ($("before")) $("before").click();
@@ -121,6 +123,7 @@ def check(tool, name, profile, folder):
         if name == "training":
             assert 0 < out["filtered"] < out["rows"], out
             assert out["after"] != out["before"] and out["after"].startswith("Sync "), out
+            assert re.search(r"^tc_f32_sum_1_0a1b2c3d: 200 us$", out["slice"]), out  # the last track: compiles of the second thread
             assert out["kernels"] >= 1 and out["nodes"] >= 1, out
     print(name, "ok")
 
@@ -149,9 +152,55 @@ def check_sample(tool, folder):
     print("sample ok")
 
 
+def unpack(packed):
+    """The bytes that tools/prof/pack.h packed."""
+    digits, out, i, back = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", bytearray(), 0, 0
+    while i < len(packed):
+        c, rest = packed[i], packed[i + 1 : i + 6]
+        i += 1
+        if c not in "~`" or (c == "~" and rest[0] in "~`"):
+            out += (c if c not in "~`" else rest[0]).encode()
+            i += c in "~`"
+            continue
+        if c == "~":
+            back, rest, i = sum(digits.index(x) << 18 - 6 * k for k, x in enumerate(rest[:4])), rest[4:], i + 4
+        for _ in range(digits.index(rest[0]) + 4):
+            out.append(out[-back])
+        i += 1
+    return out
+
+
+def check_size(tool, folder):
+    """Graphs that are alike cost the page little, and each is there to the byte; one that is not ASCII, too."""
+    w, texts = Writer(), []
+    w.process()
+    for i in range(240):
+        lines = "".join(f"%{k} = {'matmul' if k % 7 == 0 else 'add'} f32[{100 + i},{64 + k % 5}] tc:cpu in %{k - 1} %{k // 2} live @ model.c:{k}\n" for k in range(1, 60))
+        texts.append(lines + ("~~ `x é\n" if i == 3 else "~`\n"))
+        kernels = [{"name": f"tc_f32_add_{k}", "kind": "generated", "n_nodes": 6, "bytes": 64 * i, "flops": 6.0, "site": f"model.c:{k}", "op": "add"} for k in range(12)]
+        boundaries = [{"from": k, "to": k + 1, "node": k, "reason": "operands of a matmul have memory", "bytes": 4096 + i} for k in range(11)]
+        plan = w.plan(n_nodes=60, graph=texts[-1], simplified=texts[-1].replace(" tc:cpu", ""), fusion=texts[-1].replace("=", ":"), kernels=kernels, boundaries=boundaries)
+        w.sync(plan, f"model.c:{i % 3}", "eval", new=True)
+    w.end()
+    path = w.save(folder / "alike.prof")
+    text = subprocess.run([tool, "html", path], check=True, capture_output=True, text=True).stdout
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    packed = bytes(unpack(data["texts"]))
+    assert len(packed) == data["texts_bytes"]
+    assert len(data["plans"]) == 200
+    for plan in data["plans"]:
+        graph = plan["graph"] if isinstance(plan["graph"], str) else packed[plan["graph"][0] : sum(plan["graph"])].decode()
+        assert graph == texts[plan["id"] - 1], plan["id"]
+        assert [data["names"][k[0]] for k in plan["kernels"]] == [f"tc_f32_add_{k}" for k in range(12)]
+        assert all(data["names"][b[4]] == "operands of a matmul have memory" for b in plan["boundaries"])
+    assert len(text) < 500_000 < sum(map(len, texts)), len(text)
+    print(f"size ok: {len(text)} bytes")
+
+
 def main():
     if sys.argv[1] != "--look":
         with tempfile.TemporaryDirectory() as folder:
+            check_size(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
             check_sample(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
     if not browser():
         print("skipped: no Chromium (Debian: chromium)")

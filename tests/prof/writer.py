@@ -9,7 +9,7 @@ MAGIC = b"tc-profile 1\n\0\0\0"
 assert len(MAGIC) == 16
 PROCESS, TEXT, MODULE, STACK, PLAN, SYNC, TIMES, COMPILE, UNUSED, MEMORY, END = range(1, 12)
 HIT, REPLAYED, INTERPRETED, FAILED, WRONG = 1, 2, 4, 8, 16
-MISS_NONE, MISS_NEW, MISS_EVICTED, MISS_CLEARED = range(4)
+MISS_NONE, MISS_NEW, MISS_EVICTED, MISS_CLEARED, MISS_BOUND = range(5)
 
 # Fields behind the head: name and struct letter. A name with t: is a text.
 FIELDS = {
@@ -22,10 +22,10 @@ FIELDS = {
           "unused2 I",
     SYNC: "sequence I thread I begin_ns Q plan I t:site I t:cause I t:tier I t:region I t:note I stack I flags H miss H n_launches I n_compiled I outside_ns Q "
           "record_ns Q lookup_ns Q lower_ns Q compile_ns Q allocate_ns Q launch_ns Q run_ns Q wait_ns Q publish_ns Q total_ns Q planned_bytes Q peak_bytes Q "
-          "to_device_bytes Q from_device_bytes Q copied_bytes Q cached_bytes Q",
+          "to_device_bytes Q from_device_bytes Q copied_bytes Q cached_bytes Q awaited_ns Q",
     TIMES: "sequence I plan I",
     COMPILE: "t:name I t:tier I thread I sequence I begin_ns Q emit_ns Q optimize_ns Q generate_ns Q load_ns Q code_bytes Q",
-    UNUSED: "sequence I n_values I bytes Q",
+    UNUSED: "sequence I n_values I bytes Q largest_bytes Q t:site I t:op I",
     MEMORY: "sequence I n_live I at_ns Q bytes Q",
     END: "n_syncs I n_lost I end_ns Q",
 }

@@ -13,10 +13,10 @@ KINDS = {
                 " Q shape_hash, Q bytes, Q least_bytes, Q arena_bytes, Q output_bytes, Q input_bytes, d flops, I graph, I simplified, I fusion, I program, I device, I unused2"),
     6: ("sync", "I sequence, I thread, Q begin_ns, I plan, I site, I cause, I tier, I region, I note, I stack, H flags, H miss, I n_launches, I n_compiled,"
                 " Q outside_ns, Q record_ns, Q lookup_ns, Q lower_ns, Q compile_ns, Q allocate_ns, Q launch_ns, Q run_ns, Q wait_ns, Q publish_ns, Q total_ns,"
-                " Q planned_bytes, Q peak_bytes, Q to_device_bytes, Q from_device_bytes, Q copied_bytes, Q cached_bytes"),
+                " Q planned_bytes, Q peak_bytes, Q to_device_bytes, Q from_device_bytes, Q copied_bytes, Q cached_bytes, Q awaited_ns"),
     7: ("kernel_times", "I sequence, I plan"),
     8: ("compile", "I name, I tier, I thread, I sequence, Q begin_ns, Q emit_ns, Q optimize_ns, Q generate_ns, Q load_ns, Q code_bytes"),
-    9: ("unused", "I sequence, I n_values, Q bytes"),
+    9: ("unused", "I sequence, I n_values, Q bytes, Q largest_bytes, I site, I op"),
     10: ("memory", "I sequence, I n_live, Q at_ns, Q bytes"),
     11: ("end", "I n_syncs, I n_lost, Q end_ns"),
 }

@@ -261,6 +261,12 @@ int main(int argc, char **argv) {
     }
   if (strcmp(what, "steps") == 0)
     for (int i = 0; i < atoi(argv[2]); i++) sync_once(1 + i % 3);
+  if (strcmp(what, "chain") == 0) {  // programs in one process, each executed by the one before
+    for (int i = 0; i < atoi(argv[2]); i++) sync_once(1 + i % 3);
+    char rest[16];
+    snprintf(rest, sizeof rest, "%d", atoi(argv[2]) - 1);
+    if (atoi(argv[2]) > 1) execl(argv[0], argv[0], "chain", rest, (char *)NULL);
+  }
   if (strcmp(what, "exec") == 0) {  // a child that inherits TC_PROFILE while this process lives
     sync_once(2);
     fflush(stdout);

@@ -93,6 +93,7 @@ def test_kinds():
             # the graph's text is one more count: a node a line
             text = p.plans[s["plan"]]["graph"].splitlines()
             expect(f"text of {s['site']}", len([x for x in text if x.startswith("%")]) == p.plans[s["plan"]]["n_nodes"])
+        expect(f"{path.name}: to interpret takes time, too", all(c["load_ns"] for c in p.of("compile") if c["tier"] == "interpreted"))
         threads = {s["region"].split("/")[0]: s["thread"] for s in p.of("sync")}
         expect(f"{path.name}: threads {threads}", child or len({threads[r] for r in ("reads", "writes", "bounds", "main")}) == 4)
         failed = [s for s in p.of("sync") if s["flags"] & reader.FAILED]
@@ -118,6 +119,7 @@ def test_bytes():
     expect("what the boundary costs is what is beyond the least", cut and cut[0]["bytes"] - cut[0]["least_bytes"] == cut[0]["boundary"][0]["bytes"])
     unused = p.of("unused")
     expect(f"results that nobody read: {unused}", sum(u["n_values"] for u in unused) >= len(wanted))
+    expect(f"each names its largest: {unused}", all(line_of(u["site"]) in (*wanted, *(x - 1 for x in wanted)) and u["op"] and u["largest_bytes"] <= u["bytes"] for u in unused))
     expect("memory has rows", p.of("memory") and all(m["live"] and m["bytes"] >= m["live"][0]["bytes"] for m in p.of("memory")))
 
 
@@ -142,7 +144,37 @@ def test_on_gpu():
     moved = [(s["to_device_bytes"], s["from_device_bytes"]) for s in p.of("sync")]
     # a step's operand goes there before its sync; its result comes back after it, and counts with the next
     expect(f"tc:cuda: {moved[:4]}", moved[0] == (32, 0) and set(moved[1:]) == {(32, 32)})
+    waited = [s["awaited_ns"] for s in p.of("sync")]
+    expect(f"tc:cuda: reads wait for the device: {waited[:4]}", all(waited[1:]) and all(s["awaited_ns"] <= s["outside_ns"] for s in p.of("sync")))
+    made = [c for c in p.of("compile") if c["tier"] == "compiled"]
+    expect(f"tc:cuda: stages of {made}", made and all(c["emit_ns"] and c["generate_ns"] for c in made))
     expect("tc:cuda: replays", any(s["flags"] & reader.REPLAYED for s in p.of("sync")))
+
+
+def test_waiting():
+    """A team's caller waits for the others at the end of each stage, and alone never."""
+    for threads in ("1", "2"):
+        clear()
+        run([PROGRAM, "heavy"], TC_NUM_THREADS=threads)
+        p = reader.Profile(HERE / "profile")
+        expect_phases(p, f"{threads} threads")
+        waited = [s["wait_ns"] for s in p.of("sync")]
+        expect(f"{threads} threads: waited {waited}", any(waited) == (threads == "2" and p.of("process")[0]["threads"] == 2))
+
+
+def test_compiling():
+    """Stages of a compile: each takes time, and all lie within their sync's compiling."""
+    clear()
+    done = run([PROGRAM, "bytes"], TC_INTERPRET_FIRST="0", TC_NUM_THREADS="1")
+    p = reader.Profile(HERE / "profile")
+    made = [c for c in p.of("compile") if c["tier"] == "compiled"]
+    for c in made:
+        expect(f"{c}", c["emit_ns"] > 0 and c["generate_ns"] > 0 and c["load_ns"] > 0 and c["optimize_ns"] == 0)
+    for s in p.of("sync"):
+        stages = sum(c["emit_ns"] + c["generate_ns"] + c["load_ns"] for c in made if c["sequence"] == s["sequence"])
+        expect(f"sync {s['sequence']}: stages take {stages} of {s['compile_ns']} ns", stages <= 1.02 * s["compile_ns"] + 10000)
+    tiers = [c["tier"] for c in p.of("compile") if c["tier"] != "memory"]  # all are interpreted without a compiler
+    expect(f"{len(made)} compiles: {tiers}", len(made) >= 5 or (tiers and set(tiers) == {"interpreted"}))
 
 
 def test_kernels_and_stacks():
@@ -205,6 +237,7 @@ def test_faults():
     for name in ("/nowhere/profile", str(HERE), "/dev/full", "/dev/null"):
         done = run([PROGRAM, "steps", "3"], name=name)
         expect(f"{name}: {done}", done.returncode == 0 and "done" in done.stdout and done.stderr.count("tc[warn]") == 1 and name in done.stderr)
+        expect(f"{name} is told for what it is: {done.stderr}", ("no regular file" in done.stderr) == name.startswith("/dev/"))
     mount = HERE / "small"
     mount.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1536k", "tmpfs", mount], capture_output=True, check=False).returncode == 0
@@ -226,6 +259,16 @@ def test_names():
     done = run([PROGRAM, "exec"])
     files = {path.name: len(reader.Profile(path).of("sync")) for path in HERE.iterdir()}
     expect(f"a child that was executed: {files} {done}", done.returncode == 0 and files.pop("profile", 0) == 2 and list(files.values()) == [3])
+    for name in ("profile", "of_%p"):
+        clear()
+        for turn in range(2):  # another process empties the first name, and has a number of its own
+            done = run([PROGRAM, "chain", "4"], name=name)
+            files = {path.name: reader.Profile(path) for path in HERE.iterdir()}
+            pid = str(max((p for p in files.values()), key=lambda p: p.of("process")[0]["start_ns"]).of("process")[0]["pid"])
+            first = name.replace("%p", pid)
+            got = [len(files[f].of("sync")) for f in (first, f"{first}.{pid}", f"{first}.{pid}.2", f"{first}.{pid}.3") if f in files]
+            expect(f"{name}, turn {turn}: programs of one process: {got} {sorted(files)} {done}", done.returncode == 0 and got == [4, 3, 2, 1])
+            expect(f"{name}, turn {turn}: {sorted(files)}", len(files) == (4 if turn == 0 else 7 if name == "profile" else 8))
     clear()
     run([PROGRAM, "exec"], name="of_%p.profile")
     files = sorted(path.name for path in HERE.iterdir())

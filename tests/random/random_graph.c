@@ -86,6 +86,42 @@ static tc_tensor binary(int k, tc_tensor a, tc_tensor b) {
   }
 }
 
+// Ways to multiply, by q: as it is, or as bytes, made of exact f32: i8 or u8 by either, or a linear layer of bytes.
+// All of these give the same bits on every backend.
+enum { AS_NUMBERS, LINEAR_OF_BYTES, BYTES_FIRST, N_MULTIPLY = 8 };
+static tc_tensor bytes_of(tc_tensor x, int is_unsigned) {
+  return tc_quantize(x, tc_full(TC_SHAPE(), 0.25, TC_F32), tc_full(TC_SHAPE(), is_unsigned ? 100 : 0, TC_I32),
+                     is_unsigned ? TC_U8 : TC_I8, (tc_quantize_options){0});
+}
+static tc_tensor matmul(int k, tc_tensor a, tc_tensor b) {
+  int way = k % N_MULTIPLY - BYTES_FIRST;
+  if (k % N_MULTIPLY == LINEAR_OF_BYTES)
+    return tc_linear_int8(a, tc_transpose(bytes_of(b, 0), 0, 1), tc_full(TC_SHAPE(), 0.25, TC_F32), (tc_tensor){0, 0});
+  if (way < 0 || way > 3) return tc_matmul(a, b);
+  return tc_mul(tc_cast(tc_matmul(bytes_of(a, way & 1), bytes_of(b, way >> 1)), TC_F32), 1.0 / 1024);
+}
+static bool multiplies_bytes(int k) {
+  return k % N_MULTIPLY != AS_NUMBERS && k % N_MULTIPLY < BYTES_FIRST + 4;
+}
+static void print_bytes_of(FILE *out, const char *x, int is_unsigned) {
+  fprintf(out,
+          "tc_quantize(%s, tc_full(TC_SHAPE(), 0.25, TC_F32), tc_full(TC_SHAPE(), %d, TC_I32), TC_%s, "
+          "(tc_quantize_options){0})",
+          x, is_unsigned ? 100 : 0, is_unsigned ? "U8" : "I8");
+}
+static void print_matmul(FILE *out, int k, const char *a, const char *b) {
+  int way = k % N_MULTIPLY - BYTES_FIRST;
+  if (k % N_MULTIPLY == LINEAR_OF_BYTES) {
+    fprintf(out, "tc_linear_int8(%s, tc_transpose(", a), print_bytes_of(out, b, 0);
+    fprintf(out, ", 0, 1), tc_full(TC_SHAPE(), 0.25, TC_F32), (tc_tensor){0, 0})");
+  } else if (way < 0 || way > 3) {
+    fprintf(out, "tc_matmul(%s, %s)", a, b);
+  } else {
+    fprintf(out, "tc_mul(tc_cast(tc_matmul("), print_bytes_of(out, a, way & 1), fprintf(out, ", ");
+    print_bytes_of(out, b, way >> 1), fprintf(out, "), TC_F32), 1.0 / 1024)");
+  }
+}
+
 enum { LT, LE, EQ, N_COMPARE };
 static const char *const compare_texts[] = {"tc_lt(%s, %s)", "tc_le(%s, %s)", "tc_eq(%s, %s)"};
 enum { SUM, MEAN, MAX, MIN, ANY, N_FOLD };
@@ -337,6 +373,12 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       if (!fl || a->type != b->type || a->dims.rank != 2 || b->dims.rank != 2 || a->dims.dim[1] != b->dims.dim[0])
         return false;
       double k = (double)a->dims.dim[1] + 1;
+      if (multiplies_bytes(s->q)) {
+        if (a->type != TC_F32 || !a->exact || !b->exact || p->smooth || k > 250) return false;
+        r.dims.dim[1] = b->dims.dim[1], r.grad = false, r.exact = true, r.err = 0;
+        r.big = s->q % N_MULTIPLY == LINEAR_OF_BYTES ? 32 * k * (a->big + 1) : 64 * k;
+        break;
+      }
       r.dims.dim[1] = b->dims.dim[1], r.grad = a->grad || b->grad, r.exact = false;
       r.big = k * a->big * b->big,
       r.err = k * (a->big * b->err + b->big * a->err) + 4 * k * r.big * fmin(epsilon(a->type), 1.2e-7), rounds = true;
@@ -647,7 +689,7 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
       break;
     }
     case RG_SOFTMAX: h[i] = tc_softmax(a, s->q % fa->dims.rank); break;
-    case RG_MATMUL: h[i] = tc_matmul(a, b); break;
+    case RG_MATMUL: h[i] = matmul(s->q, a, b); break;
     case RG_INDEX: {
       int64_t n = fa->dims.dim[axis], index[3] = {s->q % n, n - 1, -1 - s->q / 64 % n};
       h[i] = tc_index_select(a, axis, tc_from_host(index, TC_SHAPE(3), TC_I64));
@@ -1142,7 +1184,7 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
       break;
     }
     case RG_SOFTMAX: fprintf(out, "tc_softmax(%s, %d)", x, axis_q); break;
-    case RG_MATMUL: fprintf(out, "tc_matmul(%s, %s)", x, y); break;
+    case RG_MATMUL: print_matmul(out, s->q, x, y); break;
     case RG_INDEX:
       fprintf(out, "tc_index_select(%s, %d, tc_from_host((const int64_t[]){%lld, %lld, %lld}, TC_SHAPE(3), TC_I64))", x,
               axis, (long long)(s->q % extent), (long long)extent - 1, (long long)(-1 - s->q / 64 % extent));

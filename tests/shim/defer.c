@@ -1,5 +1,8 @@
 // Programs that do to deferred results what may break them, each case in a process of its own: defer CASE.
 // Linked to a BLAS of 32-bit integers; defer.py reads the profile.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // _Fork
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -7,6 +10,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,6 +222,13 @@ static void case_memory(void) {
   assert(calloc(many, 8) == NULL && errno == ENOMEM);
   errno = 0;
   assert(malloc(PTRDIFF_MAX - (size_t)n) == NULL && errno == ENOMEM);
+  many = (size_t)1 << 45;  // more than the machine has: as the system grants it
+  void *granted = mmap(NULL, many, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (granted != MAP_FAILED) munmap(granted, many);
+  errno = 0;
+  void *p = malloc(many);
+  assert((p != NULL) == (granted != MAP_FAILED) && (p || errno == ENOMEM));
+  free(p);
 }
 
 // ---- System calls ----
@@ -445,6 +456,94 @@ static void case_fork(void) {
   check_doubled(p, 1);
 }
 
+// By functions that no handler of pthread_atfork sees, in a thread that has deferred nothing.
+static void *fork_raw(void *unused) {
+  (void)unused;
+  for (int way = 0; way < 3; way++) {
+    pid_t child = way == 0   ? _Fork()
+                  : way == 1 ? (pid_t)syscall(SYS_fork)
+                             : (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0) _exit(shared[9] == 2 * (1 + 9 % 7) ? 0 : 1);
+    int status;
+    assert(waitpid(child, &status, 0) == child && status == 0);
+  }
+  errno = 0;
+  assert(syscall(SYS_close, -1L) == -1 && errno == EBADF && syscall(SYS_getpid) == getpid());
+  return NULL;
+}
+
+static void case_forks(void) {
+  pthread_t t;
+  go = 0;
+  waiting_for = fork_raw;
+  pthread_create(&t, NULL, wait_and_do, NULL);
+  shared = pending(1);
+  go = 1;
+  pthread_join(t, NULL);
+  check_doubled(shared, 1);
+  int ends[2];
+  assert(pipe(ends) == 0);
+  if (fork() == 0) {
+    shared = pending(1);
+    assert(daemon(1, 1) == 0);
+    _exit(shared[9] == 2 * (1 + 9 % 7) && write(ends[1], "1", 1) == 1 ? 0 : 1);
+  }
+  close(ends[1]);
+  char byte = 0;
+  assert(read(ends[0], &byte, 1) == 1 && byte == '1');
+}
+
+// A program's own handlers of fork allocate, and wait for a thread that is in BLAS.
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void) {
+  pthread_mutex_lock(&gate);
+  free(take(1));
+}
+
+static void after_fork(void) {
+  free(take(1));
+  pthread_mutex_unlock(&gate);
+}
+
+static void *work_in_gate(void *unused) {
+  (void)unused;
+  while (!go) {
+    pthread_mutex_lock(&gate);
+    double *p = pending(3);
+    check_doubled(p, 3);
+    free(p);
+    pthread_mutex_unlock(&gate);
+    usleep(100);
+  }
+  return NULL;
+}
+
+static void case_atfork(void) {
+  pthread_t t;
+  alarm(60);
+  pthread_atfork(before_fork, after_fork, after_fork);
+  double *p = pending(1);
+  go = 0;
+  pthread_create(&t, NULL, work_in_gate, NULL);
+  for (int i = 0; i < 10; i++) {
+    pid_t child = fork();
+    if (child == 0) {
+      check_doubled(p, 1);
+      double *q = pending(5);
+      check_doubled(q, 5);
+      _exit(0);
+    }
+    int status;
+    assert(waitpid(child, &status, 0) == child && status == 0);
+    free(p);
+    p = pending(1);
+  }
+  go = 1;
+  pthread_join(t, NULL);
+  check_doubled(p, 1);
+}
+
 static void check_shared(void) {
   check_doubled(shared, 1);
   double *p = pending(2);
@@ -463,9 +562,10 @@ static void case_exec(void) {
 }
 
 static const test_case cases[] = {
-    CASE(chain), CASE(layouts), CASE(ger),     CASE(scalars), CASE(cg),    CASE(twice), CASE(resident), CASE(unsure),
-    CASE(touch), CASE(free),    CASE(realloc), CASE(memory),  CASE(write), CASE(stdio), CASE(threads),  CASE(before),
-    CASE(after), CASE(stack),   CASE(dies),    CASE(handler), CASE(fork),  CASE(exit),  CASE(exec),
+    CASE(chain),   CASE(layouts), CASE(ger),   CASE(scalars), CASE(cg),     CASE(twice),   CASE(resident),
+    CASE(unsure),  CASE(touch),   CASE(free),  CASE(realloc), CASE(memory), CASE(write),   CASE(stdio),
+    CASE(threads), CASE(before),  CASE(after), CASE(stack),   CASE(dies),   CASE(handler), CASE(fork),
+    CASE(exit),    CASE(exec),    CASE(forks), CASE(atfork),
 };
 
 int main(int argc, char **argv) {

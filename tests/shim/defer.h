@@ -55,7 +55,7 @@ typedef struct test_case {
 #define CASE(name) {#name, case_##name}
 
 // Runs the case that the command line names; without one, lists them.
-static int run_case(const test_case *cases, size_t n_cases, int argc, char **argv) {
+__attribute__((unused)) static int run_case(const test_case *cases, size_t n_cases, int argc, char **argv) {
   for (size_t i = 0; i < n_cases; i++)
     if (argc >= 2 && strcmp(argv[1], cases[i].name) == 0) {
       cases[i].run();

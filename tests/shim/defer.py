@@ -4,10 +4,11 @@
 defer.py SHIM MEMORY LIBTC LLVM TC_RUN SIM_CUDA SIM_NVRTC   77: no reference BLAS
 """
 import os
+import shutil
 import subprocess
 import sys
 
-from common import HERE, Shim, need_reference
+from common import HERE, ROOT, Shim, need_reference
 from programs import COREUTILS, check_bare, expect, problems
 
 # What each case records at least, by name.
@@ -16,12 +17,12 @@ CASES = {
     "scalars": {"dscal_": 2, "ddot_": 2, "dasum_": 1, "dnrm2_": 1}, "cg": {"daxpy_": 27, "dscal_": 9, "ddot_": 9}, "resident": {"daxpy_": 7, "dgemm_": 1},
     "unsure": {"dscal_": 2}, "twice": {"daxpy_": 48}, "touch": {"dscal_": 1, "daxpy_": 1}, "free": {"daxpy_": 2}, "realloc": {"dscal_": 3}, "memory": {}, "write": {"dscal_": 4}, "stdio": {"dscal_": 2},
     "threads": {"dscal_": 11, "daxpy_": 9}, "before": {"dscal_": 2}, "after": {"dscal_": 3}, "stack": {"dscal_": 2}, "dies": {"dscal_": 1}, "handler": {"dscal_": 5},
-    "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {},
+    "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {}, "forks": {"dscal_": 1}, "atfork": {"dscal_": 11},
 }
 # The same of memory.c.
 MEMORY = {
     "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
-    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {},
+    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1}, "waits": {"dscal_": 10}, "contexts": {"dscal_": 3},
 }
 # A module that needs another, which is loaded with it.
 MODULE = """
@@ -32,9 +33,13 @@ void module_scale(double *p, int n) {
   const int one = inner();
   dscal_(&n, &two, p, &one);
 }
+void (*module_at_end)(void);
+__attribute__((destructor)) static void end(void) {
+  if (module_at_end) module_at_end();
+}
 """
 # On the simulated driver, whose large products take seconds.
-ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit"]
+ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit", "forks", "atfork"]
 
 NUMPY = r"""
 import numpy as np, os, tempfile
@@ -113,6 +118,39 @@ def check_memory(shim, program, module):
             expect(f"{case} at eager: {done.returncode} {done.stderr}", done.returncode == 0)
 
 
+def check_beside(shim, *flags):
+    """libtc's own borrows, assigns and errors in a program that the shim is in: nothing is deferred there, and a line says so."""
+    program = shim.compile("beside", HERE / "beside.c", "-I", ROOT / "include", shim.place / "libtc.so.0", f"-Wl,-rpath,{shim.place}", *flags)
+    for level in (None, "eager", "lazy"):
+        for when in ("early", "late"):
+            done = shim.run([program, when], level, TC_SHIM_MIN="0")
+            lines = 1 if level == "lazy" else 0
+            expect(f"beside {when} at {level}: {done}", done.returncode == 0 and done.stderr.count("\n") == lines and done.stderr.count("uses libtc itself") == lines)
+
+
+def check_leaks(shim, *flags):
+    """100,000 calls: no more memory at the end than after the first tenth."""
+    program = shim.compile("leaks", HERE / "leaks.c", *flags)
+    for level in ("eager", "lazy"):
+        done = shim.run([program], level, TC_SHIM_MIN="0")
+        expect(f"leaks at {level}: {done}", done.returncode == 0 and not done.stderr)
+
+
+def check_least(shim, *flags):
+    """From which size libtc makes a product is measured once for a library, kept, and read."""
+    program, kept = shim.compile("products", HERE / "leaks.c", *flags), shim.place / "least"
+    done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
+    files = list(kept.glob("shim-gemm-*"))
+    expect(f"least: {done} {files}", done.returncode == 0 and not done.stderr and len(files) == 1 and files[0].read_text() in ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n"))
+    for size, least, most in (8, 90000, 100000), (48, 20000, 80000):
+        for file in files:
+            file.write_text(f"{size}\n")
+        done, calls, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
+        expect(f"least by {size}: {direct} of {calls}", done.returncode == 0 and least < direct["dgemm_"] < most)
+    done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR="/proc/nowhere")
+    expect(f"least without a place: {done} {direct}", done.returncode == 0 and not done.stderr and direct["dgemm_"] > 20000)
+
+
 def check_numpy(shim):
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode != 0:
@@ -128,6 +166,22 @@ def check_numpy(shim):
         expect(f"numpy at {level}: {deferred} deferred, {direct}", level == "eager" or (deferred >= 6 and direct["cblas_dgemm"] >= 4 and direct["cblas_sgemm"] >= 2))
     done = shim.run([python, compare, shim.place / "eager.npz", shim.place / "lazy.npz"], None)
     expect(f"numpy: {done.stderr}", done.returncode == 0)
+
+
+def check_scripts(shim):
+    """R and Octave print the same digits with the shim and without. R's vectors begin behind a header, so that none is a whole block."""
+    for command, script in (["Rscript"], "plain.R"), (["octave-cli", "--no-gui", "--norc"], "plain.m"):
+        if not shutil.which(command[0]):
+            print(f"{command[0]} is not installed: it was not tested")
+            continue
+        command = [*command, HERE / "soak" / script]
+        want = shim.run(command, None, library=need_reference())
+        expect(f"{script}: {want}", want.returncode == 0 and want.stdout.count("\n") > 10)
+        for level in ("eager", "lazy"):
+            done, calls, direct, lines = shim.profiled(command, level, library=need_reference(), TC_SHIM_MIN="")
+            deferred = sum(line.get("deferred", 0) for line in lines)
+            expect(f"{script} at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and done.stdout == want.stdout and done.stderr == want.stderr)
+            expect(f"{script} at {level}: {deferred} deferred, {direct} of {calls}", direct["dgemm_"] > 5 and (level == "eager" or script == "plain.R" or deferred >= 5))
 
 
 def check_programs(shim):
@@ -146,6 +200,10 @@ def check_options(shim, program, tc_run):
     for case in ("twice", "chain", "free"):  # what libtc has no memory for, plain loops do
         done = shim.run([program, case], "lazy", TC_MEMORY_CAP="1000")
         expect(f"{case} without memory for tensors: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and "cannot run" in done.stderr)
+    files = shim.place / "kernels"
+    limited = ["sh", "-c", f"ulimit -f 0; exec {program} chain"]
+    done, *_ = shim.profiled(limited, "lazy", TC_CACHE_DIR=str(files))  # the profile cannot be written, nor a kernel
+    expect(f"chain with ulimit -f 0: {done}", done.returncode == 0 and "File too large" in done.stderr)
     done = shim.run([tc_run, "--shim=lazy", "--profile", shim.place / "by-run.json", "--", program, "touch"], None)
     text = (shim.place / "by-run.json").read_text()
     expect(f"tc-run: {done} {text[:300]}", done.returncode == 0 and not done.stderr and '"deferred": 2' in text)
@@ -163,7 +221,11 @@ def main():
     module = shim.compile("module.so", shim.place / "module.c", "-shared", "-fPIC", str(inner), f"-Wl,-rpath,{shim.place}")
     check_cases(shim, program)
     check_memory(shim, memory_program, module)
+    check_beside(shim, *flags)
+    check_leaks(shim, *flags)
+    check_least(shim, *flags)
     check_numpy(shim)
+    check_scripts(shim)
     check_programs(shim)
     check_bare(shim, [program, "chain"], ("eager", "lazy"), reference)
     check_options(shim, program, os.path.abspath(tc_run))

@@ -1,18 +1,26 @@
 // What programs do with memory, signals, threads and the dynamic linker while results wait, each case in a process of
 // its own: memory CASE [PATH]. Linked to a BLAS of 32-bit integers; defer.py reads the profile.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // ppoll
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "tests/shim/defer.h"
@@ -281,6 +289,43 @@ static void case_module(void) {
   check_doubled(q, 3);
 }
 
+static int n_tasks(void) {
+  struct stat tasks;
+  return stat("/proc/self/task", &tasks) == 0 ? (int)tasks.st_nlink - 2 : 0;
+}
+
+static int n_at_exit;
+
+// Of all destructors this one comes last, long after those of BLAS and libtc.
+static void check_end(void) {
+  assert(n_tasks() == n_at_exit);
+}
+
+static void *work_on(void *unused) {
+  (void)unused;
+  for (double *p = take(1);; free(p), p = take(1)) {
+    dscal_(&size, &(const double){2}, p, &one);
+    check_doubled(p, 1);
+    go = 1;
+  }
+  return NULL;
+}
+
+// The process ends while threads work: nothing that they use ends before them, libtc's own threads among it.
+static void case_leave(void) {
+  double *a = take(-3), *b = take(-2), *c = malloc(BYTES);
+  pthread_t t;
+  dgemm_("N", "T", &n, &n, &n, &(const double){1}, a, &n, b, &n, &(const double){0}, c, &n);
+  assert(c[0] != 99);
+  void *handle = dlopen(path, RTLD_NOW);
+  assert(handle);
+  *(void (**)(void))dlsym(handle, "module_at_end") = check_end;
+  for (int i = 0; i < 2; i++) pthread_create(&t, NULL, work_on, NULL);
+  while (!go) continue;
+  n_at_exit = n_tasks();
+  exit(0);
+}
+
 static double *early;
 
 __attribute__((constructor)) static void begin_early(void) {
@@ -289,6 +334,78 @@ __attribute__((constructor)) static void begin_early(void) {
 
 static void case_early(void) {
   check_doubled(early, 1);
+}
+
+// ---- Other masks and stacks ----
+
+static void touch_in_handler(int number) {
+  (void)number;
+  check_doubled(shared, 1);
+  double *p = take(1);
+  dscal_(&size, &(const double){3}, p, &one);
+  assert(p[3] == 12);
+  free(p);
+  n_ticks++;
+}
+
+// Waits for a signal under another mask, one that blocks SIGSEGV among them, while a result waits.
+static void case_waits(void) {
+  sigset_t alarm_only, others, none;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  sigfillset(&others);
+  sigdelset(&others, SIGALRM);
+  sigemptyset(&none);
+  sigprocmask(SIG_BLOCK, &alarm_only, NULL);
+  signal(SIGALRM, touch_in_handler);
+  const struct timespec most = {9, 0};
+  struct epoll_event event;
+  int polled = epoll_create1(0), number;
+  for (int way = 0; way < 10; way++) {
+    const sigset_t *mask = way & 1 ? &others : &none;
+    shared = pending(1);
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 5000}}, NULL);
+    switch (way / 2) {
+      case 0: assert(sigsuspend(mask) == -1 && errno == EINTR); break;
+      case 1: assert(pselect(0, NULL, NULL, NULL, &most, mask) == -1 && errno == EINTR); break;
+      case 2: assert(ppoll(NULL, 0, &most, mask) == -1 && errno == EINTR); break;
+      case 3: assert(epoll_pwait(polled, &event, 1, 9000, mask) == -1 && errno == EINTR); break;
+      case 4: assert(sigwait(&alarm_only, &number) == 0 && number == SIGALRM); break;
+    }
+    check_doubled(shared, 1);
+    free(shared);
+  }
+  assert(n_ticks == 8);
+}
+
+static ucontext_t program, fiber;
+static double *in_fiber;
+
+static void run_fiber(void) {
+  in_fiber = pending(2);
+  swapcontext(&fiber, &program);
+  check_doubled(in_fiber, 2);
+  check_doubled(shared, 1);
+  in_fiber = pending(3);
+}
+
+// Results wait over a change of stacks and masks.
+static void case_contexts(void) {
+  static char stack[64 << 10];
+  for (int blocks = 0; blocks < 2; blocks++) {
+    assert(getcontext(&fiber) == 0);
+    if (blocks) sigfillset(&fiber.uc_sigmask);
+    fiber.uc_stack.ss_sp = stack;
+    fiber.uc_stack.ss_size = sizeof stack;
+    fiber.uc_link = &program;
+    makecontext(&fiber, run_fiber, 0);
+    shared = pending(1);
+    swapcontext(&program, &fiber);
+    assert(in_fiber[1] == 2 * (2 + 1));
+    dscal_(&size, &(const double){1}, in_fiber, &one);
+    swapcontext(&program, &fiber);
+    check_doubled(in_fiber, 3);
+  }
 }
 
 // ---- BLAS's rules ----
@@ -341,8 +458,9 @@ static void case_overlap(void) {
 }
 
 static const test_case cases[] = {
-    CASE(border), CASE(frees),  CASE(protected), CASE(raw),   CASE(owner), CASE(overflow),
-    CASE(storm),  CASE(beside), CASE(module),    CASE(early), CASE(nan),   CASE(overlap),
+    CASE(border),   CASE(frees),   CASE(protected), CASE(raw),    CASE(owner),
+    CASE(overflow), CASE(storm),   CASE(beside),    CASE(module), CASE(early),
+    CASE(nan),      CASE(overlap), CASE(leave),     CASE(waits),  CASE(contexts),
 };
 
 int main(int argc, char **argv) {

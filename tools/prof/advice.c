@@ -67,7 +67,7 @@ double tc_advice_bytes_ns(const tc_advice_input *in, const tc_group *group, doub
 
 const tc_prof_plan *tc_advice_plan(const tc_advice_input *in, const tc_group *group) {
   const tc_point *point = tc_profile_point(in->p, group->last);
-  return point ? tc_profile_plan(in->p, point->plan) : NULL;
+  return point ? tc_profile_plan_record(in->p, point->plan) : NULL;
 }
 
 // ---- The whole ----

@@ -46,17 +46,19 @@ static const tc_node_text *find_grown(const tc_graph_text *old, const tc_graph_t
 
 // In words, what the largest graph of a place has more of than the first one.
 static void write_grown(const tc_advice_input *in, const tc_group *g, char *out, size_t bytes) {
-  const tc_prof_plan *first = NULL, *largest = NULL;
+  const tc_plan *least = NULL, *most = NULL;
   out[0] = 0;
   for (size_t i = 0; i < in->p->n_points; i++) {
-    const tc_prof_plan *plan = tc_profile_plan(in->p, in->p->point[i].plan);
+    const tc_plan *plan = tc_profile_plan(in->p, in->p->point[i].plan);
     if (in->g->of_point[i] != (uint32_t)(g - in->g->group) || !plan) continue;
-    if (!first) first = plan;
-    if (!largest || plan->n_nodes > largest->n_nodes) largest = plan;
+    if (!least) least = plan;
+    if (!most || plan->n_nodes > most->n_nodes) most = plan;
   }
+  const tc_prof_plan *first = least ? tc_profile_plan_record(in->p, least->id) : NULL,
+                     *largest = most ? tc_profile_plan_record(in->p, most->id) : NULL;
   tc_graph_text old = {0}, now = {0};
   int n = 0;
-  if (first && largest != first && tc_graph_text_parse(tc_profile_text(in->p, first->graph), &old) &&
+  if (first && largest && largest != first && tc_graph_text_parse(tc_profile_text(in->p, first->graph), &old) &&
       tc_graph_text_parse(tc_profile_text(in->p, largest->graph), &now)) {
     const tc_node_text *x = find_grown(&old, &now, &n);
     if (x && x->site.n)

@@ -26,6 +26,8 @@ enum {
 typedef struct unused_sum {
   double bytes, stored_bytes;
   uint32_t n_syncs, n_whole;
+  uint64_t largest_bytes;
+  uint32_t op, site;  // texts, of the largest value. 0: not known
 } unused_sum;
 
 static unused_sum *sum_unused(const tc_advice_input *in) {
@@ -33,13 +35,15 @@ static unused_sum *sum_unused(const tc_advice_input *in) {
   for (size_t i = 0; sum && i < in->p->n_unused; i++) {
     const tc_prof_unused *u = &in->p->unused[i];
     const tc_point *point = tc_profile_point(in->p, u->sequence);
-    const tc_prof_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
+    const tc_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
     if (!plan) continue;
     unused_sum *s = &sum[in->g->of_point[point - in->p->point]];
     s->n_syncs++;
     s->bytes += (double)u->bytes;
     s->stored_bytes += (double)plan->output_bytes;
     s->n_whole += u->n_values >= plan->n_outputs;
+    if (u->op && u->largest_bytes > s->largest_bytes)
+      s->largest_bytes = u->largest_bytes, s->op = u->op, s->site = u->site;
   }
   return sum;
 }
@@ -57,9 +61,12 @@ bool tc_advise_unused(const tc_advice_input *in, tc_advice_list *out) {
     double gain = whole ? g->phase[TC_PHASE_TOTAL] : tc_advice_bytes_ns(in, g, s->bytes);
     tc_advice *a = tc_advice_add(out, "unused", gain, g);
     if (!(ok = a != NULL)) break;
-    snprintf(a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
-             tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs,
-             whole ? "any of it" : "it");
+    int at = snprintf(
+        a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
+        tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs, whole ? "any of it" : "it");
+    if (s->op && at > 0 && at < (int)sizeof a->evidence)
+      snprintf(a->evidence + at, sizeof a->evidence - (size_t)at, "; the largest is the %s of %s",
+               tc_profile_text(in->p, s->op), tc_advice_place(in, s->site));
     if (whole)
       snprintf(a->fix, sizeof a->fix,
                "Leave this sync out, and release the value or end its scope before the next one: what is dead is not "
@@ -188,7 +195,7 @@ static double own_ns_of(const tc_point *point) {
 }
 
 static bool is_tiny(const tc_advice_input *in, const tc_point *point) {
-  const tc_prof_plan *plan = tc_profile_plan(in->p, point->plan);
+  const tc_plan *plan = tc_profile_plan(in->p, point->plan);
   return plan && plan->n_nodes < TC_TINY_NODES && point->ns[TC_PHASE_TOTAL] < TC_TINY_NS && point->flags & TC_PROF_HIT;
 }
 
@@ -274,6 +281,11 @@ bool tc_advise_cold_start(const tc_advice_input *in, tc_advice_list *out) {
   return true;
 }
 
+// Before its syncs, but for waiting for a device.
+static double outside_of(const tc_group *g) {
+  return g->phase[TC_PHASE_OUTSIDE] - g->phase[TC_PHASE_AWAITED];
+}
+
 bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
   const tc_group *most = NULL;
   double outside = 0, all = 0;
@@ -282,8 +294,8 @@ bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
     const tc_point *point = &in->p->point[i];
     if (point->thread != in->steps[0].thread) continue;
     const tc_group *g = &in->g->group[in->g->of_point[i]];
-    if (!most || g->phase[TC_PHASE_OUTSIDE] > most->phase[TC_PHASE_OUTSIDE]) most = g;
-    outside += (double)point->ns[TC_PHASE_OUTSIDE];
+    if (!most || outside_of(g) > outside_of(most)) most = g;
+    outside += (double)point->ns[TC_PHASE_OUTSIDE] - (double)point->ns[TC_PHASE_AWAITED];
     all += (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD] + (double)point->ns[TC_PHASE_TOTAL];
   }
   if (!most || outside < OUTSIDE_NS || outside * 100 < all * OUTSIDE_PERCENT) return true;
@@ -292,7 +304,7 @@ bool tc_advise_outside(const tc_advice_input *in, tc_advice_list *out) {
   snprintf(
       a->evidence, sizeof a->evidence,
       "%s comes after most of the time that is not spent in tc: %s before each of its %u syncs; it is %s of the run",
-      tc_advice_place(in, most->site), tc_show_ns(most->phase[TC_PHASE_OUTSIDE] / most->n_syncs), most->n_syncs,
+      tc_advice_place(in, most->site), tc_show_ns(outside_of(most) / most->n_syncs), most->n_syncs,
       tc_show_share(outside, all));
   snprintf(a->fix, sizeof a->fix,
            "Look at what the program does between its syncs there: record it as ops, make it faster, or let another "

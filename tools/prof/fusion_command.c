@@ -110,7 +110,11 @@ static bool find_edges(tc_profile *p, edges *out) {
     if (u->n_runs++ == 0) u->first = p->point[i].sequence;
   }
   for (uint32_t i = 0; ok && i < p->n_plans; i++)
-    if (use[i].n_runs) ok = take_plan(p, &p->plan[i], &use[i], out);
+    if (use[i].n_runs) {
+      const tc_prof_plan *plan = tc_profile_plan_record(p, i);
+      ok = plan && take_plan(p, plan, &use[i], out);
+      tc_profile_forget_plan(p, i);
+    }
   if (ok) merge(out);
   free(use);
   return ok;
@@ -126,7 +130,7 @@ static void print_edges(tc_profile *p, const edges *e, const tc_prof_options *o)
   double moved = 0;
   tc_prof_print_head(p);
   for (size_t i = 0; i < p->n_points; i++) {
-    const tc_prof_plan *plan = tc_profile_plan(p, p->point[i].plan);
+    const tc_plan *plan = tc_profile_plan(p, p->point[i].plan);
     moved += plan ? (double)plan->bytes : 0;
   }
   printf("what kernels hand to each other: %s, %s of what they move\n", tc_show_bytes(e->bytes),

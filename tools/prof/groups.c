@@ -19,7 +19,7 @@ static double without(double whole, double part) {
 void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]) {
   double told = ns[TC_PHASE_LOOKUP] + ns[TC_PHASE_LOWER] + ns[TC_PHASE_COMPILE] + ns[TC_PHASE_ALLOCATE] +
                 ns[TC_PHASE_LAUNCH] + ns[TC_PHASE_RUN] + ns[TC_PHASE_PUBLISH];
-  out[TC_PART_OUTSIDE] = ns[TC_PHASE_OUTSIDE];
+  out[TC_PART_OUTSIDE] = without(ns[TC_PHASE_OUTSIDE], ns[TC_PHASE_AWAITED]);
   out[TC_PART_RECORD] = ns[TC_PHASE_RECORD];
   out[TC_PART_LOOKUP] = ns[TC_PHASE_LOOKUP];
   out[TC_PART_LOWER] = ns[TC_PHASE_LOWER];
@@ -27,7 +27,7 @@ void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]) {
   out[TC_PART_ALLOCATE] = ns[TC_PHASE_ALLOCATE];
   out[TC_PART_LAUNCH] = ns[TC_PHASE_LAUNCH];
   out[TC_PART_RUN] = without(ns[TC_PHASE_RUN], ns[TC_PHASE_WAIT]);
-  out[TC_PART_WAIT] = ns[TC_PHASE_WAIT];
+  out[TC_PART_WAIT] = ns[TC_PHASE_WAIT] + ns[TC_PHASE_AWAITED];
   out[TC_PART_PUBLISH] = ns[TC_PHASE_PUBLISH];
   out[TC_PART_UNACCOUNTED] = without(ns[TC_PHASE_TOTAL], told);
 }
@@ -89,7 +89,7 @@ static bool find_group(table *t, const tc_point *point, uint32_t *out) {
 }
 
 // A sync that failed recorded a graph, and ran none of it that counts.
-static void add_plan(tc_group *g, const tc_prof_plan *plan, bool failed) {
+static void add_plan(tc_group *g, const tc_plan *plan, bool failed) {
   int size = plan->n_nodes ? 31 - __builtin_clz(plan->n_nodes) : 0;
   g->size[size < TC_N_SIZES ? size : TC_N_SIZES - 1]++;
   if (failed) return;
@@ -104,7 +104,7 @@ static void add_plan(tc_group *g, const tc_prof_plan *plan, bool failed) {
   g->flops += plan->flops;
 }
 
-static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *plan) {
+static void add_point(tc_group *g, const tc_point *point, const tc_plan *plan) {
   if (g->n_syncs++ == 0) g->first = point->sequence;
   g->last = point->sequence;
   g->n_hits += (point->flags & TC_PROF_HIT) != 0;
@@ -152,7 +152,7 @@ static void spread_nodes(tc_group *g, double *value, size_t n) {
 
 typedef enum measure { NODES, HITS, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
 
-static bool measure_point(const tc_point *point, const tc_prof_plan *plan, measure what, double *out) {
+static bool measure_point(const tc_point *point, const tc_plan *plan, measure what, double *out) {
   bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT;
   *out = what == NODES       ? (plan ? plan->n_nodes : 0)
          : what == HITS      ? (point->flags & TC_PROF_HIT) != 0
@@ -189,7 +189,7 @@ static bool spread(tc_profile *p, tc_groups *g) {
   for (int what = 0; (ok = ok && at) && what < N_MEASURES; what++) {
     memcpy(at, begin, (g->n + 1) * sizeof *at);
     for (size_t i = 0; i < n; i++) {
-      const tc_prof_plan *plan = tc_profile_plan(p, p->point[i].plan);
+      const tc_plan *plan = tc_profile_plan(p, p->point[i].plan);
       double x;
       if (measure_point(&p->point[i], plan, (measure)what, &x)) value[at[g->of_point[i]]++] = x;
     }
@@ -255,7 +255,7 @@ static bool find_graphs(const tc_profile *p, uint32_t *out) {
   while (mask + 1 < 2 * p->n_plans) mask = 2 * mask + 1;
   uint32_t *slot = calloc(mask + 1, sizeof *slot);
   for (uint32_t id = 1; slot && id < p->n_plans; id++) {
-    const tc_prof_plan *plan = tc_profile_plan(p, id);
+    const tc_plan *plan = tc_profile_plan(p, id);
     if (!plan) continue;
     size_t at = ((plan->hash ^ plan->shape_hash * 31) * 0x9e3779b97f4a7c15u >> 20) & mask;
     for (; slot[at]; at = (at + 1) & mask)
@@ -323,7 +323,7 @@ static bool count_graphs(tc_profile *p, tc_groups *g, table *t) {
 static bool sum_points(tc_profile *p, tc_groups *g, table *t) {
   for (size_t i = 0; i < p->n_points; i++) {
     const tc_point *point = &p->point[i];
-    const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
+    const tc_plan *plan = tc_profile_plan(p, point->plan);
     if (!find_group(t, point, &g->of_point[i])) return false;
     tc_group *group = &t->group[g->of_point[i]];
     add_point(group, point, plan);

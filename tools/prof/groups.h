@@ -21,7 +21,7 @@ typedef enum tc_part {
   TC_N_PARTS,
 } tc_part;
 extern const char *const tc_part_names[TC_N_PARTS];
-// Of the phases of one sync, or of their sums.
+// Of the phases of one sync, or of their sums. What was awaited is of wait; without it in ns, of outside.
 void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]);
 
 typedef enum tc_verdict {

@@ -8,6 +8,8 @@
 
 #include "tools/prof/advice.h"
 #include "tools/prof/misses.h"
+#include "tools/prof/pack.h"
+#include "tools/prof/page_tracks.h"
 #include "tools/prof/prof.h"
 
 extern const char tc_page_html[];  // made of page.html
@@ -25,6 +27,9 @@ typedef struct page {
   tc_groups groups;
   uint32_t *plan;  // ids of the plans in the page
   size_t n_plans;
+  tc_pack texts;  // of those plans
+  uint32_t *name, *name_at;  // ids of texts that plans name by a number; of each id that number plus 1
+  size_t n_names;
 } page;
 
 static void write_site(page *w, const tc_group *g) {
@@ -54,9 +59,10 @@ static void write_site(page *w, const tc_group *g) {
 // Column names stand in page.html, at `const S`.
 static void write_point(page *w, size_t i) {
   const tc_point *x = &w->p->point[i];
-  const tc_prof_plan *plan = tc_profile_plan(w->p, x->plan);
+  const tc_plan *plan = tc_profile_plan(w->p, x->plan);
   double row[10 + TC_N_PARTS], phase[TC_N_PHASES];
   for (int k = 0; k < TC_N_PHASES; k++) phase[k] = (double)x->ns[k];
+  phase[TC_PHASE_AWAITED] = 0;  // these are the sync's own
   row[0] = x->sequence;
   row[1] = x->thread;
   row[2] = ((double)x->begin_ns - (double)w->groups.begin_ns) * 1e-3;
@@ -71,40 +77,46 @@ static void write_point(page *w, size_t i) {
   tc_json_numbers(NULL, row, 10 + TC_N_PARTS);
 }
 
+// A text as its place and length in what is packed, or as it is.
 static void write_text(page *w, const char *key, uint32_t id) {
   const char *text = tc_profile_text(w->p, id);
-  size_t n = strlen(text);
-  char *head = n > MOST_TEXT ? strndup(text, MOST_TEXT) : NULL;
-  tc_json_text(key, head ? head : n > MOST_TEXT ? "" : text);
+  size_t n = strnlen(text, MOST_TEXT), from = w->texts.n;
+  char *head = text[n] ? strndup(text, n) : NULL;
+  if (tc_pack_add(&w->texts, text, n))
+    tc_json_numbers(key, (double[]){(double)from, (double)n}, 2);
+  else
+    tc_json_text(key, head ? head : text[n] ? "" : text);
   free(head);
   tc_profile_forget(w->p, id);
 }
 
+// The place of a text in the page's names.
+static double name_of(page *w, uint32_t id) {
+  if (id >= w->p->n_texts) id = 0;
+  if (!w->name_at[id]) w->name[w->n_names++] = id, w->name_at[id] = (uint32_t)w->n_names;
+  return w->name_at[id] - 1;
+}
+
+// Columns of a kernel stand in page.html, at `const K`, those of a boundary at `const B`.
 static void write_kernels(page *w, const tc_prof_plan *plan) {
   const tc_prof_kernel *k = tc_profile_kernels(w->p, plan);
   tc_json_array("kernels");
-  for (uint32_t i = 0; k && i < plan->n_kernels; i++) {
-    tc_json_object(NULL);
-    tc_json_text("name", tc_profile_text(w->p, k[i].name));
-    tc_json_text("kind", tc_profile_text(w->p, k[i].kind));
-    tc_json_text("site", tc_profile_text(w->p, k[i].site));
-    tc_json_numbers("facts", (double[]){k[i].stage, k[i].n_nodes, (double)k[i].bytes, k[i].flops}, 4);
-    tc_json_end();
-  }
+  for (uint32_t i = 0; k && i < plan->n_kernels; i++)
+    tc_json_numbers(NULL,
+                    (double[]){name_of(w, k[i].name), name_of(w, k[i].kind), name_of(w, k[i].site), k[i].stage,
+                               k[i].n_nodes, (double)k[i].bytes, k[i].flops},
+                    7);
   tc_json_end();
   const tc_prof_boundary *b = tc_profile_boundaries(w->p, plan);
   tc_json_array("boundaries");
-  for (uint32_t i = 0; b && i < plan->n_boundaries; i++) {
-    tc_json_object(NULL);
-    tc_json_numbers("facts", (double[]){b[i].from, b[i].to, b[i].node, (double)b[i].bytes}, 4);
-    tc_json_text("reason", tc_profile_text(w->p, b[i].reason));
-    tc_json_end();
-  }
+  for (uint32_t i = 0; b && i < plan->n_boundaries; i++)
+    tc_json_numbers(NULL, (double[]){b[i].from, b[i].to, b[i].node, (double)b[i].bytes, name_of(w, b[i].reason)}, 5);
   tc_json_end();
 }
 
 static void write_plan(page *w, uint32_t id) {
-  const tc_prof_plan *plan = tc_profile_plan(w->p, id);
+  const tc_prof_plan *plan = tc_profile_plan_record(w->p, id);
+  if (!plan) return;
   tc_json_object(NULL);
   tc_json_count("id", id);
   tc_json_hash("hash", plan->hash);
@@ -119,6 +131,44 @@ static void write_plan(page *w, uint32_t id) {
   write_text(w, "simplified", plan->simplified);
   write_text(w, "fusion", plan->fusion);
   tc_json_end();
+}
+
+// Columns of a slice: begin and length in us, name. Tracks: their slices' first thread, 0 for kernels.
+static bool write_tracks(page *w) {
+  tc_tracks t;
+  char name[40];
+  if (!tc_tracks_make(w->p, &t)) return false;
+  tc_json_count("slices_left_out", t.n_left_out);
+  tc_json_array("tracks");
+  for (size_t i = 0; i < t.n;) {
+    uint32_t track = t.slice[i].track;
+    snprintf(name, sizeof name, track == TC_TRACK_KERNELS ? "kernels" : "compiles of thread %u", track);
+    tc_json_object(NULL);
+    tc_json_text("name", name);
+    tc_json_array("slices");
+    for (; i < t.n && t.slice[i].track == track; i++)
+      tc_json_numbers(NULL,
+                      (double[]){((double)t.slice[i].begin_ns - (double)w->groups.begin_ns) * 1e-3,
+                                 (double)t.slice[i].ns * 1e-3, name_of(w, t.slice[i].name)},
+                      3);
+    tc_json_end();
+    tc_json_end();
+  }
+  tc_json_end();
+  tc_tracks_free(&t);
+  return true;
+}
+
+// What plans name by a number, and their texts. False: no memory.
+static bool write_texts(page *w) {
+  char *string = tc_pack_string(&w->texts);
+  tc_json_array("names");
+  for (size_t i = 0; i < w->n_names; i++) tc_json_text(NULL, tc_profile_text(w->p, w->name[i]));
+  tc_json_end();
+  tc_json_count("texts_bytes", w->texts.n);
+  tc_json_text("texts", string ? string : "");
+  free(string);
+  return string != NULL;
 }
 
 typedef struct plan_time {
@@ -137,7 +187,9 @@ static bool choose_plans(page *w) {
   size_t n = w->p->n_plans;
   plan_time *t = calloc(n + 1, sizeof *t);
   w->plan = calloc(MOST_PLANS, sizeof *w->plan);
-  if (!t || !w->plan) return free(t), false;
+  w->name = calloc(w->p->n_texts + 1, sizeof *w->name);
+  w->name_at = calloc(w->p->n_texts + 1, sizeof *w->name_at);
+  if (!t || !w->plan || !w->name || !w->name_at) return free(t), false;
   for (size_t i = 0; i < n; i++) t[i].id = (uint32_t)i;
   for (size_t i = 0; i < w->p->n_points; i++)
     if (w->p->point[i].plan < n) t[w->p->point[i].plan].ns += (double)w->p->point[i].ns[TC_PHASE_TOTAL];
@@ -258,7 +310,7 @@ static void write_points(page *w, const sample *s) {
   tc_json_end();
 }
 
-static void write_data(page *w) {
+static bool write_data(page *w) {
   sample s = choose_sample(w->p);
   tc_json_object(NULL);
   tc_prof_json_head(w->p, "html");
@@ -287,7 +339,9 @@ static void write_data(page *w) {
   write_advice(w);
   write_misses(w);
   write_memory(w);
+  bool ok = write_tracks(w) && write_texts(w);
   tc_json_end();
+  return ok;
 }
 
 int tc_command_html(tc_profile *p, const tc_prof_options *o) {
@@ -297,14 +351,16 @@ int tc_command_html(tc_profile *p, const tc_prof_options *o) {
   bool ok = choose_plans(&w);
   if (ok) {
     fwrite(tc_page_html, 1, (size_t)(at - tc_page_html), stdout);
-    write_data(&w);
+    ok = write_data(&w);
     fputs(at + sizeof data_mark - 1, stdout);
-    ok = fflush(stdout) == 0 && !ferror(stdout);  // else main says why
-    if (o->output && ok) fprintf(stderr, "%s: open it in a browser\n", o->output);
-  } else {
-    fprintf(stderr, "tc-prof: no memory\n");
+    bool written = fflush(stdout) == 0 && !ferror(stdout);  // else main says why
+    if (o->output && ok && written) fprintf(stderr, "%s: open it in a browser\n", o->output);
   }
+  if (!ok) fprintf(stderr, "tc-prof: no memory\n");
   free(w.plan);
+  free(w.name);
+  free(w.name_at);
+  tc_pack_free(&w.texts);
   tc_groups_free(&w.groups);
-  return ok ? 0 : 1;
+  return ok && !ferror(stdout) ? 0 : 1;
 }

@@ -18,6 +18,8 @@ static void write_text(const char *text) {
   for (; *text; text++) {
     if (*text == '"' || *text == '\\')
       printf("\\%c", *text);
+    else if (*text == '\n')
+      fputs("\\n", stdout);
     else if ((unsigned char)*text < ' ' || *text == '<')  // '<': so that no text ends a page's script
       printf("\\u%04x", (unsigned)*text);
     else

@@ -135,7 +135,7 @@ static bool print_live(tc_profile *p, const tc_prof_options *o) {
 }
 
 static bool print_plan(tc_profile *p, const tc_point *point, const tc_prof_options *o) {
-  const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
+  const tc_prof_plan *plan = tc_profile_plan_record(p, point->plan);
   uint32_t n, stage;
   double bytes;
   if (!plan) return true;
@@ -202,7 +202,7 @@ static void json_peaks(tc_profile *p) {
 }
 
 static void json_largest(tc_profile *p, const char *key, const tc_point *point, double bytes) {
-  const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
+  const tc_prof_plan *plan = tc_profile_plan_record(p, point->plan);
   uint32_t n = 0, stage = 0;
   double in_stage = 0;
   tc_prof_block *block = plan ? find_blocks(p, plan, &n, &stage, &in_stage) : NULL;

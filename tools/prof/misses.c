@@ -10,7 +10,7 @@ double tc_miss_cost(const tc_point *point) {
   return (double)point->ns[TC_PHASE_LOWER] + (double)point->ns[TC_PHASE_COMPILE];
 }
 
-// The latest plan of each structure: a hash table by tc_prof_plan.hash. A slot of 0 is free.
+// The latest plan of each structure: a hash table by tc_plan.hash. A slot of 0 is free.
 typedef struct structures {
   uint32_t *slot;
   size_t mask;
@@ -22,13 +22,13 @@ static uint32_t *find_slot(const tc_profile *p, const structures *s, uint64_t ha
   return &s->slot[at];
 }
 
-static bool is_same_graph(const tc_prof_plan *a, const tc_prof_plan *b) {
+static bool is_same_graph(const tc_plan *a, const tc_plan *b) {
   return a->hash == b->hash && a->shape_hash == b->shape_hash;
 }
 
-static uint32_t find_near(const tc_profile *p, const structures *s, uint32_t latest, const tc_prof_plan *plan) {
+static uint32_t find_near(const tc_profile *p, const structures *s, uint32_t latest, const tc_plan *plan) {
   uint32_t same = *find_slot(p, s, plan->hash);
-  const tc_prof_plan *here = tc_profile_plan(p, latest);
+  const tc_plan *here = tc_profile_plan(p, latest);
   if (same == plan->id) same = 0;
   if (here && here->id != plan->id && (here->hash == plan->hash || !same)) return here->id;
   return same;
@@ -50,7 +50,7 @@ bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
   bool ok = s.slot && latest && out->row;
   for (size_t i = 0; ok && i < p->n_points; i++) {
     const tc_point *point = &p->point[i];
-    const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
+    const tc_plan *plan = tc_profile_plan(p, point->plan);
     uint32_t group = g->of_point[i];
     if (is_miss(point)) {
       uint32_t near = plan ? find_near(p, &s, latest[group], plan) : 0;
@@ -79,7 +79,8 @@ void tc_misses_free(tc_misses *m) {
 // ---- One miss ----
 
 bool tc_miss_open(tc_profile *p, const tc_miss_row *row, tc_miss_view *out) {
-  const tc_prof_plan *now = tc_profile_plan(p, p->point[row->point].plan), *old = tc_profile_plan(p, row->near);
+  const tc_prof_plan *now = tc_profile_plan_record(p, p->point[row->point].plan),
+                     *old = tc_profile_plan_record(p, row->near);
   *out = (tc_miss_view){0};
   if (!now || !old || !now->graph || !old->graph) return false;
   if (tc_graph_text_parse(tc_profile_text(p, old->graph), &out->old) &&
@@ -92,7 +93,8 @@ bool tc_miss_open(tc_profile *p, const tc_miss_row *row, tc_miss_view *out) {
 }
 
 void tc_miss_close(tc_profile *p, const tc_miss_row *row, tc_miss_view *v) {
-  const tc_prof_plan *now = tc_profile_plan(p, p->point[row->point].plan), *old = tc_profile_plan(p, row->near);
+  const tc_prof_plan *now = tc_profile_plan_record(p, p->point[row->point].plan),
+                     *old = tc_profile_plan_record(p, row->near);
   tc_graph_text_free(&v->old);
   tc_graph_text_free(&v->now);
   if (now) tc_profile_forget(p, now->graph);

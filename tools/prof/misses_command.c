@@ -7,9 +7,14 @@
 #include "tools/prof/misses.h"
 #include "tools/prof/prof.h"
 
-enum { USUAL_PLACES = 12, USUAL_MISSES = 3 };
+enum {
+  USUAL_PLACES = 12,
+  USUAL_CAUSES = 3,  // of a place
+  USUAL_MISSES = 256,  // of a place, that are looked at for its causes; --all: every one
+  MOST_FOLDED = 1000,  // causes that a miss is compared with
+};
 
-static const char *const reasons[] = {"", "new", "evicted", "cleared", "bound"};
+static const char *const reasons[] = {"", "new", "evicted", "cleared"};
 
 typedef struct place {
   uint32_t group, n, n_first;
@@ -114,53 +119,104 @@ static void print_leaf(const tc_difference *d) {
   tc_show_words(4, line);
 }
 
-static void print_miss(tc_profile *p, const tc_miss_row *row) {
+// Misses of a place that have one cause: the same difference at the same line, whatever the values.
+typedef struct cause {
+  uint64_t key;
+  const tc_miss_row *first;
+  uint32_t n, last;  // last: sequence of the latest one
+} cause;
+
+static uint64_t mix(uint64_t key, const void *bytes, size_t n) {
+  for (size_t i = 0; i < n; i++) key = (key ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+  return key;
+}
+
+static uint64_t key_of(tc_profile *p, const tc_miss_row *row) {
+  tc_miss_view v;
+  uint32_t reason = p->point[row->point].miss;
+  int what[] = {(int)reason, row->near != 0, row->is_first, row->is_known, 0, 0, 0};
+  uint64_t key = 0xcbf29ce484222325u;
+  if (reason == TC_PROF_MISS_EVICTED || reason == TC_PROF_MISS_CLEARED || !row->near || !tc_miss_open(p, row, &v))
+    return mix(key, what, sizeof what);
+  const tc_difference *d = &v.difference;
+  const tc_node_text *node = d->now ? d->now : d->old;
+  bool ends = d->kind == TC_LONGER || d->kind == TC_SHORTER;  // where it ends is a value, too
+  what[1] = (int)d->kind + 2, what[3] = node ? 0 : row->is_known, what[4] = d->only_extents ? d->n_leaves + 1 : 0;
+  what[5] = d->kind == TC_DIFFERENT_EXTENT ? d->dim : d->leaf_dim, what[6] = node && !ends ? (int)node->number : 0;
+  key = mix(key, what, sizeof what);
+  if (node) key = mix(mix(key, node->op.at, (size_t)node->op.n), node->site.at, (size_t)node->site.n);
+  tc_miss_close(p, row, &v);
+  return key;
+}
+
+// Adds a miss to the causes of its place, whose array has room for it.
+static void add_cause(tc_profile *p, const tc_miss_row *row, cause *all, size_t *n) {
+  uint64_t key = key_of(p, row);
+  size_t at = 0;
+  while (at < *n && at < MOST_FOLDED && all[at].key != key) at++;
+  if (at == MOST_FOLDED) at = *n;
+  if (at == *n) all[(*n)++] = (cause){.key = key, .first = row};
+  all[at].n++;
+  all[at].last = p->point[row->point].sequence;
+}
+
+static void print_line(const char *head, const char *rest) {
+  char line[900];
+  snprintf(line, sizeof line, "%s: %s", head, rest);
+  printf("  ");
+  tc_show_words(4, line);
+}
+
+static void print_cause(tc_profile *p, const cause *c) {
+  const tc_miss_row *row = c->first;
   const tc_point *point = &p->point[row->point];
   tc_miss_view v;
-  char words[400], line[700];
-  if (point->miss == TC_PROF_MISS_EVICTED || point->miss == TC_PROF_MISS_CLEARED) {
-    printf("  sync %u: its plan was known, and %s\n", point->sequence,
-           point->miss == TC_PROF_MISS_EVICTED ? "left the full cache" : "tc_cache_clear dropped it");
-    return;
-  }
-  if (!row->near) {
-    printf("  sync %u: %s\n", point->sequence,
-           row->is_first ? "the first graph of this place" : "no known graph is like it");
-    return;
-  }
+  char words[400], line[700], head[80];
+  int at = snprintf(head, sizeof head, "sync %u", point->sequence);
+  if (c->n > 1) snprintf(head + at, sizeof head - (size_t)at, ", and %u like it to sync %u", c->n - 1, c->last);
+  if (point->miss == TC_PROF_MISS_EVICTED) return print_line(head, "its plan was known, and left the full cache");
+  if (point->miss == TC_PROF_MISS_CLEARED) return print_line(head, "its plan was known, and tc_cache_clear dropped it");
+  if (!row->near)
+    return print_line(head, row->is_first ? "the first graph of this place" : "no known graph is like it");
   if (!tc_miss_open(p, row, &v)) {
-    printf("  sync %u: nearest is plan %u; the file has not both texts\n", point->sequence, row->near);
-    return;
+    snprintf(line, sizeof line, "nearest is plan %u; the file has not both texts", row->near);
+    return print_line(head, line);
   }
   const tc_node_text *node = v.difference.now ? v.difference.now : v.difference.old;
   if (!node && row->is_known)
     snprintf(words, sizeof words, "another thread was making the same graph");
   else
     tc_miss_words(&v.difference, words, sizeof words);
-  snprintf(line, sizeof line, "sync %u: %s%s%.*s", point->sequence, words, node && node->site.n ? " @ " : "",
+  snprintf(line, sizeof line, "%s%s%.*s", words, node && node->site.n ? " @ " : "",
            node && node->site.n < 200 ? node->site.n : 0, node && node->site.at ? node->site.at : "");
-  printf("  ");
-  tc_show_words(4, line);
+  print_line(head, line);
   print_leaf(&v.difference);
   tc_miss_close(p, row, &v);
 }
 
-static void print_place(tc_profile *p, const tc_groups *g, const tc_misses *m, const place *here,
+// False: no memory.
+static bool print_place(tc_profile *p, const tc_groups *g, const tc_misses *m, const place *here,
                         const tc_prof_options *o) {
   const tc_group *group = &g->group[here->group];
-  size_t rows = tc_prof_rows(o, USUAL_MISSES, here->n);
   printf("\n%s %s: %s%u of %s, %s\n",
          tc_show_colour(TC_BOLD, tc_show_end(tc_profile_text(p, group->site), tc_terminal_get()->columns - 40)),
          tc_profile_text(p, group->cause), here->storm ? tc_show_colour(TC_RED, "storm: ") : "", here->n,
          tc_show_count(group->n_syncs, "sync"), tc_show_ns(here->ns));
   // The first graph of a place says least.
-  size_t from = here->n > rows && here->n_first ? here->n_first : 0;
-  if (from + rows > here->n) from = here->n - rows;
-  for (size_t i = from; i < from + rows; i++) print_miss(p, &m->row[here->row[i]]);
-  if (rows < here->n) printf("  %zu more: --all\n", here->n - rows);
+  size_t looked = o->all || here->n < USUAL_MISSES ? here->n : USUAL_MISSES, n = 0, told = 0;
+  size_t from = o->all || here->n <= here->n_first ? 0 : here->n_first;
+  if (from + looked > here->n) looked = here->n - from;
+  cause *all = malloc((looked + 1) * sizeof *all);
+  if (!all) return false;
+  for (size_t i = from; i < from + looked; i++) add_cause(p, &m->row[here->row[i]], all, &n);
+  size_t rows = tc_prof_rows(o, USUAL_CAUSES, n);
+  for (size_t i = 0; i < rows; told += all[i++].n) print_cause(p, &all[i]);
+  if (told < here->n) printf("  %zu more: --all\n", here->n - told);
+  free(all);
+  return true;
 }
 
-static void print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, const place *all,
+static bool print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, const place *all,
                          const tc_prof_options *o) {
   size_t n = 0;
   char line[300];
@@ -176,8 +232,10 @@ static void print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, 
   if (g->all.n_missed[TC_PROF_MISS_BOUND])
     printf("%s had new sizes, bound to a plan for many sizes without lowering.\n",
            tc_show_count(g->all.n_missed[TC_PROF_MISS_BOUND], "sync"));
-  for (size_t i = 0; i < rows; i++) print_place(p, g, m, &all[i], o);
+  for (size_t i = 0; i < rows; i++)
+    if (!print_place(p, g, m, &all[i], o)) return false;
   if (rows < n) printf("\n%zu more places: --all\n", n - rows);
+  return true;
 }
 
 // ---- JSON ----
@@ -232,7 +290,7 @@ static void json_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, c
       tc_json_count("sync", point->sequence);
       tc_json_count("plan", point->plan);
       tc_json_count("near", row->near);
-      tc_json_text("reason", reasons[point->miss & 3]);
+      tc_json_text("reason", reasons[point->miss <= TC_PROF_MISS_CLEARED ? point->miss : TC_PROF_MISS_NEW]);
       tc_json_bool("first", row->is_first);
       tc_json_number("cost_ns", tc_miss_cost(point));
       json_difference(p, row);
@@ -251,12 +309,11 @@ int tc_command_misses(tc_profile *p, const tc_prof_options *o) {
   place *all = NULL;
   uint32_t *rows = NULL;
   bool ok = tc_groups_make(p, &g) && tc_misses_find(p, &g, &m) && make_places(p, &g, &m, &all, &rows);
-  if (!ok)
-    fprintf(stderr, "tc-prof: no memory\n");
-  else if (o->json)
+  if (ok && o->json)
     json_misses(p, &g, &m, all);
   else
-    print_misses(p, &g, &m, all, o);
+    ok = ok && print_misses(p, &g, &m, all, o);
+  if (!ok) fprintf(stderr, "tc-prof: no memory\n");
   free(all);
   free(rows);
   tc_misses_free(&m);

@@ -15,44 +15,48 @@ enum {
   SHORT_TEXT = 256,  // longer ones stay in the file
   ROOM = 1 << 16,
 };
+#define MOST_BYTES (8ull << 32)  // of a file, since places in it are told in 32 bits
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are read as they lie");
-_Static_assert(sizeof(tc_prof_sync) == 200 && sizeof(tc_prof_plan) % 8 == 0, "as docs/profile-format.md has them");
+_Static_assert(sizeof(tc_prof_sync) == 208 && sizeof(tc_prof_plan) % 8 == 0, "as docs/profile-format.md has them");
 
 const char *const tc_phase_names[TC_N_PHASES] = {"outside", "record", "lookup", "lower",   "compile", "allocate",
-                                                 "launch",  "run",    "wait",   "publish", "total"};
+                                                 "launch",  "run",    "wait",   "publish", "total",   "awaited"};
 
 // ---- Arrays that grow ----
 
-// Room for one more behind n, zeroed. Capacities are powers of two, from 64.
+// Room for one more behind n. Capacities grow by an eighth or less, from 64.
 static bool make_room(void *array, size_t n, size_t each) {
   char *old;
-  if (n != 0 && (n < 64 || (n & (n - 1)) != 0)) return true;
+  size_t step = n < 64 ? 64 : (size_t)1 << (60 - __builtin_clzll(n));
+  if (n != 0 && (n < 64 || n % step != 0)) return true;
   memcpy(&old, array, sizeof old);
-  size_t most = n < 64 ? 64 : 2 * n;
-  char *more = realloc(old, most * each);
+  char *more = realloc(old, (n + step) * each);
   if (!more) return false;
-  memset(more + n * each, 0, (most - n) * each);
   memcpy(array, &more, sizeof more);
   return true;
 }
 
-// Room for a row of this id. An id that a file of this size cannot have is refused as damage.
+// Room for a row of this id, and zeros before it. An id that a file of this size cannot have is
+// refused as damage.
 static bool make_row(const tc_profile *p, void *array, size_t *n, uint32_t id, size_t each) {
+  char *rows;
   if (id > p->size / 16) return false;
-  for (; *n <= id; ++*n)
+  for (; *n <= id; ++*n) {
     if (!make_room(array, *n, each)) return false;
+    memcpy(&rows, array, sizeof rows);
+    memset(rows + *n * each, 0, each);
+  }
   return true;
 }
 
 // ---- Bytes of the file ----
 
-// A number that sums and ratios may be made of.
-static double clean_number(double x) {
+double tc_profile_number(double x) {
   return x > 0 && x < 1e30 ? x : 0;
 }
 
-static bool read_at(const tc_profile *p, uint64_t offset, void *out, size_t bytes) {
+bool tc_profile_bytes(const tc_profile *p, uint64_t offset, void *out, size_t bytes) {
   char *to = out;
   while (bytes) {
     ssize_t n = pread(p->file, to, bytes, (off_t)offset);
@@ -101,13 +105,31 @@ static uint32_t hash_text(const char *text, size_t length) {
   return h;
 }
 
+static tc_text *find_asked(const tc_profile *p, uint32_t id) {
+  size_t at = (id * 0x9e3779b97f4a7c15u >> 32) & p->text_mask;
+  while (p->text[at].id && p->text[at].id != id) at = (at + 1) & p->text_mask;
+  return &p->text[at];
+}
+
+static bool grow_asked(tc_profile *p) {
+  tc_text *old = p->text, *more;
+  size_t n = old ? p->text_mask + 1 : 0, mask = n ? 2 * n - 1 : 255;
+  if (!(more = calloc(mask + 1, sizeof *more))) return false;
+  p->text = more;
+  p->text_mask = mask;
+  for (size_t i = 0; i < n; i++)
+    if (old[i].id) *find_asked(p, old[i].id) = old[i];
+  free(old);
+  return true;
+}
+
 static bool grow_seen(tc_profile *p) {
   size_t n = p->seen ? 2 * (p->seen_mask + 1) : 256;
   uint32_t *more = calloc(n, sizeof *more);
   if (!more) return false;
   for (size_t i = 0; p->seen && i <= p->seen_mask; i++) {
     if (!p->seen[i]) continue;
-    const tc_text_at *t = &p->text[p->seen[i]];
+    const tc_text *t = find_asked(p, p->seen[i]);
     size_t at = hash_text(t->text, t->length) & (n - 1);
     while (more[at]) at = (at + 1) & (n - 1);
     more[at] = p->seen[i];
@@ -119,17 +141,16 @@ static bool grow_seen(tc_profile *p) {
 }
 
 // The first text of these bytes: this one, or one that is there.
-static bool find_same(tc_profile *p, uint32_t id) {
-  tc_text_at *t = &p->text[id];
+static bool find_same(tc_profile *p, tc_text *t) {
   if ((!p->seen || 2 * p->n_seen > p->seen_mask) && !grow_seen(p)) return false;
   size_t at = hash_text(t->text, t->length) & p->seen_mask;
   for (; p->seen[at]; at = (at + 1) & p->seen_mask) {
-    const tc_text_at *other = &p->text[p->seen[at]];
+    const tc_text *other = find_asked(p, p->seen[at]);
     if (other->length != t->length || memcmp(other->text, t->text, t->length) != 0) continue;
     t->same = p->seen[at];
     return true;
   }
-  p->seen[at] = id;
+  p->seen[at] = t->id;
   p->n_seen++;
   return true;
 }
@@ -155,37 +176,59 @@ static outcome take_text(tc_profile *p, const char *record, size_t there, uint64
   tc_prof_text t;
   copy_fixed(&t, sizeof t, record, there);
   if (t.head.bytes < sizeof t || t.length > t.head.bytes - sizeof t || t.id == 0 || t.id > p->size / 16) return DAMAGE;
-  if (!make_row(p, &p->text, &p->n_texts, t.id, sizeof *p->text)) return NO_MEMORY;
-  tc_text_at *at = &p->text[t.id];
-  if (at->offset) return TAKEN;
-  *at = (tc_text_at){.offset = offset + sizeof t, .length = t.length, .same = t.id};
-  if (t.length >= SHORT_TEXT) return TAKEN;
-  at->text = take_room(p, t.length + 1u);
-  if (!at->text) return NO_MEMORY;
-  memcpy(at->text, record + sizeof t, t.length);
-  clean_text(at->text, t.length);
-  return find_same(p, t.id) ? TAKEN : NO_MEMORY;
+  if (!make_row(p, &p->text_at, &p->n_texts, t.id, sizeof *p->text_at)) return NO_MEMORY;
+  if (!p->text_at[t.id]) p->text_at[t.id] = (uint32_t)(offset / 8);
+  return TAKEN;
 }
 
-uint32_t tc_profile_same(const tc_profile *p, uint32_t id) {
-  return id < p->n_texts && p->text[id].offset ? p->text[id].same : 0;
+static uint64_t text_offset(const tc_profile *p, uint32_t id) {
+  return 8ull * p->text_at[id] + sizeof(tc_prof_text);
+}
+
+// Reads a short text for good. False: no memory.
+static bool read_short(tc_profile *p, tc_text *t) {
+  t->text = take_room(p, t->length + 1u);
+  if (!t->text) return false;
+  clean_text(t->text, tc_profile_bytes(p, text_offset(p, t->id), t->text, t->length) ? t->length : 0);
+  return find_same(p, t);
+}
+
+// A text that is in the file, with its bytes if it is short. NULL: it is not, or there is no memory.
+static tc_text *ask_text(tc_profile *p, uint32_t id) {
+  tc_prof_text head;
+  if (id >= p->n_texts || !p->text_at[id]) return NULL;
+  p->no_memory |= (!p->text || 2 * p->n_asked > p->text_mask) && !grow_asked(p);
+  if (p->no_memory) return NULL;
+  tc_text *t = find_asked(p, id);
+  if (t->id) return t;
+  if (!tc_profile_bytes(p, 8ull * p->text_at[id], &head, sizeof head)) head.length = 0;
+  *t = (tc_text){.id = id, .same = id, .length = head.length};
+  p->n_asked++;
+  if (t->length < SHORT_TEXT) p->no_memory = !read_short(p, t);
+  return p->no_memory ? NULL : t;
+}
+
+uint32_t tc_profile_same(tc_profile *p, uint32_t id) {
+  const tc_text *t = ask_text(p, id);
+  return t ? t->same : 0;
 }
 
 const char *tc_profile_text(tc_profile *p, uint32_t id) {
-  if (id >= p->n_texts || !p->text[id].offset) return "";
-  tc_text_at *t = &p->text[id];
+  tc_text *t = ask_text(p, id);
+  if (!t) return "";
   if (!t->text) {
     t->text = malloc(t->length + 1u);
     if (!t->text) return "";
-    clean_text(t->text, read_at(p, t->offset, t->text, t->length) ? t->length : 0);
+    clean_text(t->text, tc_profile_bytes(p, text_offset(p, id), t->text, t->length) ? t->length : 0);
   }
   return t->text;
 }
 
 void tc_profile_forget(tc_profile *p, uint32_t id) {
-  if (id >= p->n_texts || p->text[id].length < SHORT_TEXT) return;
-  free(p->text[id].text);
-  p->text[id].text = NULL;
+  tc_text *t = ask_text(p, id);
+  if (!t || t->length < SHORT_TEXT) return;
+  free(t->text);
+  t->text = NULL;
 }
 
 // ---- Records ----
@@ -221,8 +264,8 @@ static bool find_thread(tc_profile *p, uint32_t number, uint32_t *out) {
 
 static outcome take_process(tc_profile *p, const char *record, size_t there) {
   copy_fixed(&p->process, sizeof p->process, record, there);
-  p->process.peak_flops = clean_number(p->process.peak_flops);
-  p->process.peak_bytes = clean_number(p->process.peak_bytes);
+  p->process.peak_flops = tc_profile_number(p->process.peak_flops);
+  p->process.peak_bytes = tc_profile_number(p->process.peak_bytes);
   return TAKEN;
 }
 
@@ -233,7 +276,7 @@ static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64
   if (!make_room(&p->point, p->n_points, sizeof *p->point) || !find_thread(p, s.thread, &thread)) return NO_MEMORY;
   tc_point *out = &p->point[p->n_points++];
   *out = (tc_point){
-      .offset = offset,
+      .at = (uint32_t)(offset / 8),
       .begin_ns = s.begin_ns,
       .sequence = s.sequence,
       .thread = thread,
@@ -253,9 +296,9 @@ static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64
       .cached_bytes = (float)s.cached_bytes,
   };
   const uint64_t ns[TC_N_PHASES] = {s.outside_ns, s.record_ns, s.lookup_ns, s.lower_ns,   s.compile_ns, s.allocate_ns,
-                                    s.launch_ns,  s.run_ns,    s.wait_ns,   s.publish_ns, s.total_ns};
+                                    s.launch_ns,  s.run_ns,    s.wait_ns,   s.publish_ns, s.total_ns,   s.awaited_ns};
   for (int i = 0; i < TC_N_PHASES; i++) out->ns[i] = (float)ns[i];
-  return TAKEN;
+  return p->no_memory ? NO_MEMORY : TAKEN;
 }
 
 static outcome take_plan(tc_profile *p, const char *record, size_t there, uint64_t offset) {
@@ -265,14 +308,24 @@ static outcome take_plan(tc_profile *p, const char *record, size_t there, uint64
                   (uint64_t)plan.n_boundaries * sizeof(tc_prof_boundary) +
                   (uint64_t)plan.n_blocks * sizeof(tc_prof_block);
   if (plan.id == 0 || plan.id > p->size / 16 || rows + (rows ? sizeof plan : 0) > plan.head.bytes) return DAMAGE;
-  size_t n = p->n_plans;
-  if (!make_row(p, &p->plan, &n, plan.id, sizeof *p->plan) ||
-      !make_row(p, &p->plan_offset, &p->n_plans, plan.id, sizeof *p->plan_offset))
-    return NO_MEMORY;
-  if (p->plan_offset[plan.id]) return TAKEN;
-  plan.flops = clean_number(plan.flops);
-  p->plan[plan.id] = plan;
-  p->plan_offset[plan.id] = offset;
+  if (!make_row(p, &p->plan, &p->n_plans, plan.id, sizeof *p->plan)) return NO_MEMORY;
+  if (p->plan[plan.id].at) return TAKEN;
+  p->plan[plan.id] = (tc_plan){
+      .hash = plan.hash,
+      .shape_hash = plan.shape_hash,
+      .bytes = plan.bytes,
+      .least_bytes = plan.least_bytes,
+      .flops = tc_profile_number(plan.flops),
+      .id = plan.id,
+      .at = (uint32_t)(offset / 8),
+      .n_nodes = plan.n_nodes,
+      .n_left = plan.n_left,
+      .n_kernels = plan.n_kernels,
+      .n_outputs = plan.n_outputs,
+      .n_again = plan.n_again,
+      .held_bytes = (float)plan.held_bytes,
+      .output_bytes = (float)plan.output_bytes,
+  };
   return TAKEN;
 }
 
@@ -308,6 +361,12 @@ static outcome take_memory(tc_profile *p, const char *record, size_t there, uint
   return TAKEN;
 }
 
+static outcome take_compile(tc_profile *p, uint64_t offset) {
+  if (!make_room(&p->compile_at, p->n_compiles, sizeof *p->compile_at)) return NO_MEMORY;
+  p->compile_at[p->n_compiles++] = (uint32_t)(offset / 8);
+  return TAKEN;
+}
+
 #define TAKE_ROW(array, n) \
   (make_room(&(array), (n), sizeof *(array)) ? (copy_fixed(&(array)[(n)++], sizeof *(array), record, there), TAKEN) \
                                              : NO_MEMORY)
@@ -322,7 +381,7 @@ static outcome take_record(tc_profile *p, const char *record, size_t there, uint
     case TC_PROF_PLAN: return take_plan(p, record, there, offset);
     case TC_PROF_SYNC: return take_sync(p, record, there, offset);
     case TC_PROF_KERNEL_TIMES: return take_times(p, record, there, offset);
-    case TC_PROF_COMPILE: return TAKE_ROW(p->compile, p->n_compiles);
+    case TC_PROF_COMPILE: return take_compile(p, offset);
     case TC_PROF_UNUSED: return TAKE_ROW(p->unused, p->n_unused);
     case TC_PROF_MEMORY: return take_memory(p, record, there, offset);
     case TC_PROF_END: copy_fixed(&p->end, sizeof p->end, record, there); return TAKEN;
@@ -346,7 +405,7 @@ bool tc_profile_open(tc_profile *p, const char *path) {
   if (!S_ISREG(about.st_mode)) return refuse(p, "is no regular file");
   p->size = (uint64_t)about.st_size;
   if (p->size == 0) return refuse(p, "is empty");
-  if (p->size < sizeof magic || !read_at(p, 0, magic, sizeof magic))
+  if (p->size < sizeof magic || !tc_profile_bytes(p, 0, magic, sizeof magic))
     return refuse(p, "is too short for a profile of tc");
   if (memcmp(magic, TC_PROF_MAGIC, sizeof magic) != 0)
     return refuse(p, memcmp(magic, TC_PROF_MAGIC, 11) == 0
@@ -359,7 +418,7 @@ bool tc_profile_open(tc_profile *p, const char *path) {
 static int compare_sequences(const void *a, const void *b, void *points) {
   const tc_point *point = points, *x = &point[*(const uint32_t *)a], *y = &point[*(const uint32_t *)b];
   if (x->sequence != y->sequence) return x->sequence < y->sequence ? -1 : 1;
-  return (x->offset > y->offset) - (x->offset < y->offset);
+  return (x->at > y->at) - (x->at < y->at);
 }
 
 // Threads write behind one another, so sequences may be out of order.
@@ -381,6 +440,8 @@ static void write_note(tc_profile *p) {
   if (p->damaged)
     snprintf(p->note, sizeof p->note, "damaged at byte %llu of %llu: what follows was not read",
              (unsigned long long)p->at, (unsigned long long)p->size);
+  else if (p->is_long)
+    snprintf(p->note, sizeof p->note, "is longer than 32 GiB: what lies behind was not read");
   else if (p->torn)
     snprintf(p->note, sizeof p->note, "ends in mid-record: the program was killed, or the file was cut");
   else if (!p->end.head.bytes)
@@ -416,13 +477,14 @@ bool tc_profile_read(tc_profile *p) {
   outcome st = TAKEN;
   if (fstat(p->file, &about) == 0 && (uint64_t)about.st_size > p->size) p->size = (uint64_t)about.st_size;
   p->torn = false;
-  while (!p->damaged && p->at < p->size) {
+  while (!p->damaged && p->at < p->size && !p->is_long) {
     size_t n = p->size - p->at < WINDOW ? (size_t)(p->size - p->at) : WINDOW;
-    if (!read_at(p, p->at, window, n)) {
+    if (!tc_profile_bytes(p, p->at, window, n)) {
       p->torn = true;  // it was cut while it was read
       break;
     }
     if (!take_window(p, window, n, &st)) break;
+    p->is_long = p->at > MOST_BYTES - WINDOW;
   }
   bool sorted = sort_points(p);
   write_note(p);
@@ -433,20 +495,52 @@ bool tc_profile_read(tc_profile *p) {
 
 void tc_profile_close(tc_profile *p) {
   if (p->file >= 0) close(p->file);
-  for (size_t i = 0; i < p->n_texts; i++)
+  for (size_t i = 0; p->text && i <= p->text_mask; i++)
     if (p->text[i].length >= SHORT_TEXT) free(p->text[i].text);
+  for (size_t i = 0; i < p->n_plans; i++) free(p->plan[i].record);
   for (size_t i = 0; i < p->n_rooms; i++) free(p->rooms[i]);
-  void *arrays[] = {p->point,     p->plan,    p->plan_offset, p->text,  p->thread, p->stack,
-                    p->module,    p->compile, p->unused,      p->times, p->memory, p->memory_bytes,
-                    p->memory_ns, p->order,   p->seen,        p->rows,  p->rooms,  p->thread_slot};
+  void *arrays[] = {p->point,     p->plan,       p->text_at, p->text,  p->thread, p->stack,
+                    p->module,    p->compile_at, p->unused,  p->times, p->memory, p->memory_bytes,
+                    p->memory_ns, p->order,      p->seen,    p->rows,  p->rooms,  p->thread_slot};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
   *p = (tc_profile){.file = -1};
 }
 
 // ---- By number ----
 
-const tc_prof_plan *tc_profile_plan(const tc_profile *p, uint32_t id) {
-  return id < p->n_plans && p->plan_offset[id] ? &p->plan[id] : NULL;
+// The record at a place, with zeros from its end on. False: the file has changed.
+static bool read_record(const tc_profile *p, uint64_t offset, void *out, size_t bytes) {
+  tc_prof_head head;
+  memset(out, 0, bytes);
+  return tc_profile_bytes(p, offset, &head, sizeof head) &&
+         tc_profile_bytes(p, offset, out, head.bytes < bytes ? head.bytes : bytes);
+}
+
+const tc_plan *tc_profile_plan(const tc_profile *p, uint32_t id) {
+  return id < p->n_plans && p->plan[id].at ? &p->plan[id] : NULL;
+}
+
+const tc_prof_plan *tc_profile_plan_record(tc_profile *p, uint32_t id) {
+  if (!tc_profile_plan(p, id)) return NULL;
+  tc_plan *plan = &p->plan[id];
+  tc_prof_plan *record = plan->record ? NULL : malloc(sizeof *record);
+  if (!record) return plan->record;
+  if (!read_record(p, 8ull * plan->at, record, sizeof *record)) *record = (tc_prof_plan){.id = id};
+  record->id = id;
+  record->flops = plan->flops;
+  return plan->record = record;
+}
+
+void tc_profile_forget_plan(tc_profile *p, uint32_t id) {
+  if (!tc_profile_plan(p, id)) return;
+  free(p->plan[id].record);
+  p->plan[id].record = NULL;
+}
+
+tc_prof_compile tc_profile_compile(const tc_profile *p, size_t i) {
+  tc_prof_compile c;
+  if (!read_record(p, 8ull * p->compile_at[i], &c, sizeof c)) memset(&c, 0, sizeof c);
+  return c;
 }
 
 const tc_point *tc_profile_point(const tc_profile *p, uint32_t sequence) {
@@ -464,57 +558,5 @@ const tc_point *tc_profile_point(const tc_profile *p, uint32_t sequence) {
 }
 
 bool tc_profile_sync(const tc_profile *p, const tc_point *point, tc_prof_sync *out) {
-  tc_prof_head head;
-  memset(out, 0, sizeof *out);
-  return read_at(p, point->offset, &head, sizeof head) &&
-         read_at(p, point->offset, out, head.bytes < sizeof *out ? head.bytes : sizeof *out);
-}
-
-// Rows at an offset of the file, whose number was checked against their record.
-static const void *read_rows(tc_profile *p, uint64_t offset, uint64_t n, size_t each) {
-  free(p->rows);
-  p->rows = n && offset + n * each <= p->size ? malloc(n * each) : NULL;
-  if (p->rows && !read_at(p, offset, p->rows, n * each)) {
-    free(p->rows);
-    p->rows = NULL;
-  }
-  return p->rows;
-}
-
-static uint64_t rows_begin(const tc_profile *p, const tc_prof_plan *plan) {
-  return p->plan_offset[plan->id] + sizeof *plan;
-}
-
-const tc_prof_kernel *tc_profile_kernels(tc_profile *p, const tc_prof_plan *plan) {
-  if (!read_rows(p, rows_begin(p, plan), plan->n_kernels, sizeof(tc_prof_kernel))) return NULL;
-  tc_prof_kernel *row = p->rows;
-  for (uint32_t i = 0; i < plan->n_kernels; i++) row[i].flops = clean_number(row[i].flops);
-  return row;
-}
-
-const tc_prof_boundary *tc_profile_boundaries(tc_profile *p, const tc_prof_plan *plan) {
-  uint64_t before = (uint64_t)plan->n_kernels * sizeof(tc_prof_kernel);
-  return read_rows(p, rows_begin(p, plan) + before, plan->n_boundaries, sizeof(tc_prof_boundary));
-}
-
-const tc_prof_block *tc_profile_blocks(tc_profile *p, const tc_prof_plan *plan) {
-  uint64_t before =
-      (uint64_t)plan->n_kernels * sizeof(tc_prof_kernel) + (uint64_t)plan->n_boundaries * sizeof(tc_prof_boundary);
-  return read_rows(p, rows_begin(p, plan) + before, plan->n_blocks, sizeof(tc_prof_block));
-}
-
-const tc_prof_kernel_time *tc_profile_times(tc_profile *p, const tc_record_at *at) {
-  return read_rows(p, at->offset + sizeof(tc_prof_kernel_times), at->n, sizeof(tc_prof_kernel_time));
-}
-
-const tc_prof_live *tc_profile_live(tc_profile *p, const tc_record_at *at) {
-  return read_rows(p, at->offset + sizeof(tc_prof_memory), at->n, sizeof(tc_prof_live));
-}
-
-const uint64_t *tc_profile_stack(tc_profile *p, uint32_t id, uint32_t *n) {
-  tc_prof_stack s;
-  *n = 0;
-  if (id == 0 || id >= p->n_stacks || !p->stack[id] || !read_at(p, p->stack[id], &s, sizeof s)) return NULL;
-  *n = s.head.n;
-  return read_rows(p, p->stack[id] + sizeof s, s.head.n, sizeof(uint64_t));
+  return read_record(p, 8ull * point->at, out, sizeof *out);
 }

@@ -16,7 +16,7 @@ tc_region_row *tc_regions_make(const tc_profile *p, size_t *n) {
   if (!row) return NULL;
   for (size_t i = 0; i < p->n_points; i++) {
     const tc_point *point = &p->point[i];
-    const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
+    const tc_plan *plan = tc_profile_plan(p, point->plan);
     tc_region_row *r = &row[point->region];
     any = any || point->region;
     r->region = point->region;

@@ -118,7 +118,7 @@ static void print_place(tc_profile *p, const tc_group *g, const tc_group *all) {
 
 // ---- The whole ----
 
-// Profiles of children lie beside their parent's, as FILE.pid.
+// Profiles of children lie beside their parent's, as FILE.pid, and those of programs that it executed.
 static void each_child(tc_profile *p, void (*use)(const char *path, bool first)) {
   const char *slash = strrchr(p->path, '/'), *name = slash ? slash + 1 : p->path;
   size_t length = strlen(name);
@@ -141,7 +141,7 @@ static void each_child(tc_profile *p, void (*use)(const char *path, bool first))
 }
 
 static void print_child(const char *path, bool first) {
-  if (first) printf("profiles of its children:\n");
+  if (first) printf("profiles of its children, and of programs that it executed:\n");
   printf("  %s\n", path);
 }
 

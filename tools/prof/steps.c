@@ -67,7 +67,7 @@ static bool begin_step(matcher *m, uint32_t point) {
 static void add_to_step(matcher *m, uint32_t i) {
   tc_step *step = &m->out->step[m->out->n - 1];
   const tc_point *point = &m->p->point[i];
-  const tc_prof_plan *plan = tc_profile_plan(m->p, point->plan);
+  const tc_plan *plan = tc_profile_plan(m->p, point->plan);
   step->last = i;
   step->n_missed += plan && !(point->flags & TC_PROF_HIT);
   step->compile_ns += (double)point->ns[TC_PHASE_COMPILE] + (double)point->ns[TC_PHASE_LOWER];

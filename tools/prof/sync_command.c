@@ -12,7 +12,11 @@
 enum { MOST_FRAMES = 32, BAR = 24 };
 
 static const char *const misses[] = {"", "no graph like it was known", "its plan had left the full cache",
-                                     "tc_cache_clear had dropped its plan"};
+                                     "tc_cache_clear had dropped its plan", "sizes that were bound to a plan for many"};
+
+static const char *miss_of(const tc_prof_sync *s) {
+  return misses[s->miss <= TC_PROF_MISS_BOUND ? s->miss : TC_PROF_MISS_NEW];
+}
 
 typedef struct view {
   tc_profile *p;
@@ -44,7 +48,7 @@ static void take_times(view *v) {
 }
 
 static bool open_view(tc_profile *p, const tc_point *point, view *v) {
-  *v = (view){.p = p, .point = point, .plan = tc_profile_plan(p, point->plan)};
+  *v = (view){.p = p, .point = point, .plan = tc_profile_plan_record(p, point->plan)};
   if (!tc_profile_sync(p, point, &v->sync)) return false;
   const tc_prof_kernel *kernel = v->plan ? tc_profile_kernels(p, v->plan) : NULL;
   v->n_kernels = kernel ? v->plan->n_kernels : 0;
@@ -66,7 +70,7 @@ static void close_view(view *v) {
 static void phases_of(const tc_prof_sync *s, double out[TC_N_PHASES]) {
   const uint64_t ns[TC_N_PHASES] = {s->outside_ns, s->record_ns,   s->lookup_ns, s->lower_ns,
                                     s->compile_ns, s->allocate_ns, s->launch_ns, s->run_ns,
-                                    s->wait_ns,    s->publish_ns,  s->total_ns};
+                                    s->wait_ns,    s->publish_ns,  s->total_ns,  s->awaited_ns};
   for (int i = 0; i < TC_N_PHASES; i++) out[i] = (double)ns[i];
 }
 
@@ -90,10 +94,10 @@ static void print_cache(const view *v) {
   const tc_prof_sync *s = &v->sync;
   printf("  plan %u", s->plan);
   if (v->plan) printf(", graph %016" PRIx64 ", shapes %016" PRIx64, v->plan->hash, v->plan->shape_hash);
-  printf("\n  %s%s%s; kernels: %s%s%s\n", s->flags & TC_PROF_HIT ? "its plan was in the cache" : "new: ",
-         s->flags & TC_PROF_HIT ? "" : misses[s->miss & 3], s->flags & TC_PROF_FAILED ? "; it failed" : "",
-         tc_profile_text(v->p, s->tier), s->flags & TC_PROF_REPLAYED ? ", replayed" : "",
-         s->flags & TC_PROF_INTERPRETED ? ", some interpreted" : "");
+  printf("\n  %s%s%s; kernels: %s%s%s\n",
+         s->flags & TC_PROF_HIT ? "its plan was in the cache" : "new: ", s->flags & TC_PROF_HIT ? "" : miss_of(s),
+         s->flags & TC_PROF_FAILED ? "; it failed" : "", tc_profile_text(v->p, s->tier),
+         s->flags & TC_PROF_REPLAYED ? ", replayed" : "", s->flags & TC_PROF_INTERPRETED ? ", some interpreted" : "");
   if (s->flags & TC_PROF_WRONG) printf("  TC_VERIFY=1 found wrong results\n");
   if (s->note) printf("  %s\n", tc_profile_text(v->p, s->note));
 }
@@ -125,6 +129,7 @@ static void print_plan(const view *v) {
 static void print_parts(const view *v) {
   double ns[TC_N_PHASES], part[TC_N_PARTS];
   phases_of(&v->sync, ns);
+  ns[TC_PHASE_AWAITED] = 0;  // what follows is the sync's own
   tc_parts_of(ns, part);
   tc_show_heading("time");
   for (int i = 0; i < TC_N_PARTS; i++) {
@@ -133,6 +138,8 @@ static void print_parts(const view *v) {
            i < TC_PART_LOOKUP ? "before the sync" : tc_show_bar(part[i], ns[TC_PHASE_TOTAL], BAR));
   }
   printf("  %-12s %9s\n", "the sync", tc_show_ns(ns[TC_PHASE_TOTAL]));
+  if (v->sync.awaited_ns)
+    printf("  outside, %s was spent waiting for a device\n", tc_show_ns((double)v->sync.awaited_ns));
 }
 
 static void print_kernels(const view *v) {
@@ -322,7 +329,7 @@ static void json_sync(const view *v) {
   tc_json_text("region", tc_profile_text(v->p, s->region));
   tc_json_text("tier", tc_profile_text(v->p, s->tier));
   tc_json_text("note_of_device", tc_profile_text(v->p, s->note));
-  tc_json_text("miss", misses[s->miss & 3]);
+  tc_json_text("miss", miss_of(s));
   tc_json_bool("hit", (s->flags & TC_PROF_HIT) != 0);
   tc_json_bool("replayed", (s->flags & TC_PROF_REPLAYED) != 0);
   tc_json_bool("interpreted", (s->flags & TC_PROF_INTERPRETED) != 0);

@@ -54,8 +54,9 @@ static void write_sync(const tracer *t, const tc_point *x) {
   char name[300];
   double phase[TC_N_PHASES], part[TC_N_PARTS], at = (double)x->begin_ns;
   uint32_t track = t->p->thread[x->thread];
-  const tc_prof_plan *plan = tc_profile_plan(t->p, x->plan);
+  const tc_plan *plan = tc_profile_plan(t->p, x->plan);
   for (int i = 0; i < TC_N_PHASES; i++) phase[i] = (double)x->ns[i];
+  phase[TC_PHASE_AWAITED] = 0;  // before the sync, and it is not known when
   tc_parts_of(phase, part);
   if (part[TC_PART_RECORD] > 0) {
     write_slice(t, "record", track, at - part[TC_PART_RECORD], part[TC_PART_RECORD]);
@@ -88,7 +89,7 @@ static void write_sync(const tracer *t, const tc_point *x) {
 
 static void write_compiles(const tracer *t) {
   for (size_t i = 0; i < t->p->n_compiles; i++) {
-    const tc_prof_compile *c = &t->p->compile[i];
+    const tc_prof_compile record = tc_profile_compile(t->p, i), *c = &record;
     const struct {
       const char *name;
       uint64_t ns;
@@ -107,7 +108,7 @@ static void write_kernels(const tracer *t) {
   for (size_t i = 0; i < t->p->n_times; i++) {
     const tc_record_at *at = &t->p->times[i];
     const tc_point *x = tc_profile_point(t->p, at->sequence);
-    const tc_prof_plan *plan = x ? tc_profile_plan(t->p, x->plan) : NULL;
+    const tc_prof_plan *plan = x ? tc_profile_plan_record(t->p, x->plan) : NULL;
     const tc_prof_kernel_time *time = tc_profile_times(t->p, at);
     if (!plan || !time || at->n == 0) continue;
     tc_prof_kernel_time *mine = malloc(at->n * sizeof *mine);  // rows last until the next are asked for
@@ -134,8 +135,9 @@ int tc_command_trace(tc_profile *p, const tc_prof_options *o) {
     name_track(&t, p->thread[i], name);
   }
   for (size_t i = 0; i < p->n_compiles; i++) {
-    snprintf(name, sizeof name, "compiles of thread %u", p->compile[i].thread);
-    name_track(&t, COMPILE_TRACK + (p->compile[i].thread & (COMPILE_TRACK - 1)), name);
+    uint32_t thread = tc_profile_compile(p, i).thread;
+    snprintf(name, sizeof name, "compiles of thread %u", thread);
+    name_track(&t, COMPILE_TRACK + (thread & (COMPILE_TRACK - 1)), name);
   }
   if (p->n_times) name_track(&t, KERNEL_TRACK, "kernels");
   for (size_t i = 0; i < p->n_points; i++) write_sync(&t, &p->point[i]);

@@ -20,8 +20,8 @@
 // Kinds of access; from FIRST_FORM on an entry of `form`.
 enum { NOTHING, MANY, FIRST_THREAD, SCATTERED, FIRST_FORM };
 
-// What an address is, but for multiples of `lanes`: a sum of values, each times a number, and a
-// constant. Or, by_index, just that value.
+// An address modulo `lanes`, as a linear form: a constant and a sum of values, each times a number.
+// by_index: the address is one value alone.
 typedef struct form {
   uint32_t lanes, n, value[MAX_TERMS];
   uint32_t times[MAX_TERMS], rest;  // below lanes

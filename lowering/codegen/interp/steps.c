@@ -108,6 +108,13 @@ static inline float scaled(float x, float n) {
   const int32_t i = (int32_t)(bits - 0x4B400000u), half = i >> 1;
   return x * power_of_two(half) * power_of_two(i - half);
 }
+// DOT4, of signed bytes where bits 0 (of x) and 1 (of y) of `is_signed` say so. A flip of the sign
+// bit and a subtraction extend a signed byte.
+static inline uint32_t dot4_of(int64_t is_signed, uint32_t x, uint32_t y, uint32_t sum) {
+  const uint32_t a = is_signed & 1 ? 0x80 : 0, b = is_signed & 2 ? 0x80 : 0;
+  for (int shift = 0; shift < 32; shift += 8) sum += (((x >> shift & 0xff) ^ a) - a) * (((y >> shift & 0xff) ^ b) - b);
+  return sum;
+}
 static inline int32_t looked_up(int64_t table, int32_t at) {
   int32_t bits;
   memcpy(&bits, &tc_kir_table[table][at & (TC_KIR_TABLE_LENGTH - 1)], sizeof bits);
@@ -193,7 +200,7 @@ F32_OP(MAX, LARGER)
   EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
   EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
   EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
-  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(LOOKUP, I32, looked_up(s->imm, x)) \
+  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT4, I32, dot4_of(s->imm, (uint32_t)x, (uint32_t)y, (uint32_t)z)) X(LOOKUP, I32, looked_up(s->imm, x)) \
   X(LDEXP, F32, scaled(x, y))                                                                                              \
   EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
   EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \

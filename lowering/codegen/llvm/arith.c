@@ -222,6 +222,80 @@ static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMVa
   return tc_llvm_joined(b, part, lanes / width, width);
 }
 
+// Applies an x86 instruction of 4, 8 or 16 lanes of i32, part by part of at most `most` lanes.
+// name: the intrinsic for each of these widths. arg: the operands, all of `lanes` lanes of i32.
+// LLVM's version decides the type that an operand is passed as.
+static LLVMValueRef by_parts(tc_llvm_build *b, unsigned lanes, unsigned most, const char *const name[3],
+                             LLVMValueRef *arg, unsigned n_arg) {
+  const unsigned width = lanes < most ? lanes : most;
+  const char *of = name[width == 16 ? 2 : width == 8 ? 1 : 0];
+  LLVMTypeRef type[3], whole = tc_llvm_value_type(b, TC_I32, width);
+  LLVMValueRef part[16], x[3];
+  unsigned id = LLVMLookupIntrinsicID(of, strlen(of));
+  if (id == 0) return tc_llvm_fail(b, "LLVM has no %s", of);
+  LLVMGetParamTypes(LLVMIntrinsicGetType(b->ctx, id, NULL, 0), type);
+  for (unsigned k = 0; k < lanes / width; k++) {
+    for (unsigned i = 0; i < n_arg; i++)
+      x[i] = LLVMBuildBitCast(b->b, tc_llvm_lanes(b, arg[i], width * k, width), type[i], "");
+    if ((part[k] = tc_llvm_intrinsic(b, of, NULL, 0, x, n_arg)) == NULL) return NULL;
+    part[k] = LLVMBuildBitCast(b->b, part[k], whole, "");
+  }
+  return tc_llvm_joined(b, part, lanes / width, width);
+}
+
+// The bytes `at`, at + 2, .. of each word as 16 bits each, in a word again.
+static LLVMValueRef every_other_byte(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, bool is_signed, unsigned at) {
+  LLVMTypeRef half = LLVMIntTypeInContext(b->ctx, 16);
+  LLVMValueRef eight = tc_llvm_int(half, 8, 2 * lanes);
+  x = LLVMBuildBitCast(b->b, x, tc_llvm_widen_type(half, 2 * lanes), "");
+  if (at == 0) x = LLVMBuildShl(b->b, x, eight, "");
+  x = is_signed ? LLVMBuildAShr(b->b, x, eight, "") : LLVMBuildLShr(b->b, x, eight, "");
+  return LLVMBuildBitCast(b->b, x, tc_llvm_value_type(b, TC_I32, lanes), "");
+}
+
+// Byte `at` of each word.
+static LLVMValueRef byte_of(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, bool is_signed, unsigned at) {
+  x = LLVMBuildShl(b->b, x, tc_llvm_int(b->i32, 24 - 8 * (int)at, lanes), "");
+  LLVMValueRef shift = tc_llvm_int(b->i32, 24, lanes);
+  return is_signed ? LLVMBuildAShr(b->b, x, shift, "") : LLVMBuildLShr(b->b, x, shift, "");
+}
+
+// DOT4 without an instruction for bytes. Products of 16 bits, added in pairs, cannot overflow;
+// those of bytes, as PMADDUBSW adds them, saturate.
+static LLVMValueRef dot4_in_steps(tc_llvm_build *b, unsigned lanes, int64_t is_signed, LLVMValueRef x, LLVMValueRef y,
+                                  LLVMValueRef sum) {
+  static const char *const pairs[3] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
+                                       "llvm.x86.avx512.pmaddw.d.512"};
+  bool has_pairs = b->can.pair_lanes && lanes >= 4;
+  for (unsigned at = 0; at < (has_pairs ? 2 : 4); at++) {
+    LLVMValueRef (*take)(tc_llvm_build *, unsigned, LLVMValueRef, bool, unsigned) =
+        has_pairs ? every_other_byte : byte_of;
+    LLVMValueRef f[] = {take(b, lanes, x, is_signed & 1, at), take(b, lanes, y, is_signed & 2, at)};
+    LLVMValueRef p =
+        has_pairs ? by_parts(b, lanes, b->can.pair_lanes, pairs, f, 2) : LLVMBuildMul(b->b, f[0], f[1], "");
+    if (p == NULL) return NULL;
+    sum = LLVMBuildAdd(b->b, sum, p, "");
+  }
+  return sum;
+}
+
+// The sum of products of four bytes (DOT4). VPDPBUSD takes unsigned bytes by signed ones. Two
+// signed operands: 128 is added to one, and 128 times the other taken away, which LLVM computes
+// once for all sums that share it.
+static LLVMValueRef dot4(tc_llvm_build *b, unsigned lanes, int64_t is_signed, LLVMValueRef x, LLVMValueRef y,
+                         LLVMValueRef sum) {
+  static const char *const name[3] = {"llvm.x86.avx512.vpdpbusd.128", "llvm.x86.avx512.vpdpbusd.256",
+                                      "llvm.x86.avx512.vpdpbusd.512"};
+  if (!b->can.dot4_lanes || lanes < 4 || is_signed == 0) return dot4_in_steps(b, lanes, is_signed, x, y, sum);
+  if (is_signed == 1) return by_parts(b, lanes, b->can.dot4_lanes, name, (LLVMValueRef[]){sum, y, x}, 3);
+  if (is_signed == 2) return by_parts(b, lanes, b->can.dot4_lanes, name, (LLVMValueRef[]){sum, x, y}, 3);
+  LLVMValueRef offset = tc_llvm_int(b->i32, (int32_t)0x80808080, lanes), zero = tc_llvm_int(b->i32, 0, lanes);
+  LLVMValueRef more = by_parts(b, lanes, b->can.dot4_lanes, name, (LLVMValueRef[]){zero, offset, y}, 3);
+  if (more == NULL) return NULL;
+  LLVMValueRef arg[] = {LLVMBuildSub(b->b, sum, more, ""), LLVMBuildXor(b->b, x, offset, ""), y};
+  return by_parts(b, lanes, b->can.dot4_lanes, name, arg, 3);
+}
+
 static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
   switch (op) {
     case TC_IR_NEG: return LLVMBuildFNeg(b->b, x, "");
@@ -383,6 +457,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_kir_inst *inst) {
     case TC_IR_GE: return compare(b, inst->op, from, s[0], s[1]);
     case TC_IR_LDEXP: return scale(b, inst->lanes, s[0], s[1], inst->imm != 0);
     case TC_IR_DOT: return s[2] != NULL ? dot(b, inst->lanes, s[0], s[1], s[2]) : NULL;
+    case TC_IR_DOT4: return s[2] != NULL ? dot4(b, inst->lanes, inst->imm, s[0], s[1], s[2]) : NULL;
     case TC_IR_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
     case TC_IR_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);

@@ -219,6 +219,7 @@ static bool has_feature(const char *features, const char *feature) {
 
 static tc_llvm_can find_can(const char *features) {
   bool avx512 = has_feature(features, "avx512f") && has_feature(features, "avx512vl");
+  bool avx2 = has_feature(features, "avx2");
   return (tc_llvm_can){
       .half = has_feature(features, "f16c") || has_feature(features, "neon"),
       .mask32 = has_feature(features, "avx"),
@@ -226,6 +227,13 @@ static tc_llvm_can find_can(const char *features) {
       .scale = avx512,
       .lookup = avx512,
       .dot = avx512 && has_feature(features, "avx512bf16"),
+      .dot4_lanes = avx512 && has_feature(features, "avx512vnni") ? 16
+                    : avx2 && has_feature(features, "avxvnni")    ? 8
+                                                                  : 0,
+      .pair_lanes = has_feature(features, "neon")                 ? 0
+                    : avx512 && has_feature(features, "avx512bw") ? 16
+                    : avx2                                        ? 8
+                                                                  : 4,
       .gather = avx512,
       .tmm = has_feature(features, "amx-tile"),
       .tmm_bf16 = has_feature(features, "amx-bf16"),

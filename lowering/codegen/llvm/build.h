@@ -19,6 +19,8 @@ typedef struct tc_llvm_can {
   bool scale;           // x * 2^n is an instruction of 16 floats
   bool lookup;          // LOOKUP is an instruction of 16 floats
   bool dot;             // DOT is an instruction of 4, 8 and 16 floats
+  unsigned dot4_lanes;  // most lanes of an instruction for DOT4, which has 4, 8 .. lanes; 0: there is none
+  unsigned pair_lanes;  // the same of one that adds products of 16 bits in pairs
   bool gather;          // gathers and scatters of 4 and 8 bytes
   bool tmm, tmm_bf16, tmm_bytes;  // tile registers, their products of bf16, and of bytes
   bool two_registers;   // an address may be two registers and a constant

@@ -50,6 +50,8 @@ typedef struct rescue {
   size_t text_bytes;
 } rescue;
 static _Thread_local rescue *rescuer;
+// That IR took in the latest compile of this thread.
+static _Thread_local uint64_t emit_took_ns;
 
 static void on_fatal_error(const char *reason) {
   rescue *r = rescuer;
@@ -181,9 +183,14 @@ typedef struct request {
   rescue *rescue;
 } request;
 
+static uint64_t emit_ns(void) {
+  return emit_took_ns;
+}
+
 static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemoryBufferRef *out) {
   char *text = q->rescue->text, *error = NULL;
   size_t text_bytes = q->rescue->text_bytes;
+  uint64_t start = tc_now_ns();
   LLVMModuleRef mod = LLVMModuleCreateWithNameInContext(q->name, ctx);
   tc_llvm_build b = {.kir = q->kir, .ctx = ctx, .mod = mod, .text = text, .text_bytes = text_bytes};
   char *triple = LLVMGetTargetMachineTriple(m->tm);
@@ -197,6 +204,7 @@ static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemo
     snprintf(text, text_bytes, "LLVM rejects our IR: %s", error);
     st = TC_ERR_COMPILE;
   }
+  emit_took_ns = tc_now_ns() - start;
   LLVMDisposeMessage(error);
   error = NULL;
   if (st == TC_OK && LLVMTargetMachineEmitToMemoryBuffer(m->tm, mod, q->kind, &error, out)) {
@@ -294,6 +302,7 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
       .compile = compile,
       .assembly = assembly,
       .host = host,
+      .emit_ns = emit_ns,
       .fail_at = tc_alloc_fail_at,
   };
   return &plugin;

@@ -45,7 +45,7 @@ LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned 
 }
 
 static LLVMValueRef constant_splat(LLVMValueRef scalar, unsigned lanes) {
-  LLVMValueRef all[64];
+  LLVMValueRef all[128];  // of vectors of 16 bits twice as many lanes as of words
   if (lanes <= 1) return scalar;
   for (unsigned i = 0; i < lanes; i++) all[i] = scalar;
   return LLVMConstVector(all, lanes);

@@ -202,9 +202,10 @@ static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val 
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (prefetches_in_order(p))
     return (tc_matmul_prefetch){
-        add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
+        add(p->s, column, add(p->s, times(p->s, k, p->by.lanes * p->step), i64(p->s, p->by.lanes * p->b.col))), rows};
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
-  int64_t prefetch_distance = (one_set ? 1 : TRANSPOSE_LINES) * line_of(p->b.type), steps = p->of.k;
+  int64_t prefetch_distance = (one_set ? 1 : TRANSPOSE_LINES) * line_of(p->b.type), steps = p->of.k * p->step;
+  k = times(p->s, k, p->step);
   tc_val here = i64(p->s, prefetch_distance), next = i64(p->s, prefetch_distance - steps + p->by.lanes * p->b.col);
   tc_val far = select_val(p->s, bin(p->s, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
   return (tc_matmul_prefetch){add(p->s, add(p->s, column, k), far), p->b.col};
@@ -227,10 +228,10 @@ static tc_val load_lhs(void *of, int row) {
 static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
   tc_emit_ctx *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = transposed_rows(p, size);
-  int as_one = rows / size, n_acc = r->n * blocks;
+  int as_one = rows / p->step / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = zeros(s, p->acc, size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = var(s, zero);
-  tc_val k = loop(s, u->k0, k1, rows);  // within the current chain
+  tc_val k = loop(s, u->k0, k1, rows / p->step);  // within the current chain
   tc_matmul_prefetch prefetch_what = prefetch_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add_i64(s, first, c * size);
@@ -271,7 +272,7 @@ static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_val so_far = bin(s, TC_IR_EQ, zero, zero), acc[32];
   tc_matmul_unit part = *u;
   if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
-  rest.k0 = whole_rows(p, part.k0, rest.k1, transposed_rows(p, vector_lanes(p)));
+  rest.k0 = whole_rows(p, part.k0, rest.k1, transposed_rows(p, vector_lanes(p)) / p->step);
   multiply_transposed(p, &r, &part, rest.k0);
   if (p->chains) {
     tc_matmul_sum(p, &r, &rest, panel, so_far, acc);

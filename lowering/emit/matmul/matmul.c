@@ -22,6 +22,9 @@
 // Where the processor has tile registers (isa.def), the same matmuls are multiplied by these
 // (tmm_kernel.c). Sums are then chains of their own order.
 //
+// Bytes, whose sums are i32, are multiplied in fours where k is a multiple of four. A step is then
+// a word of four neighbours along k (DOT4). Such sums are exact, whatever the step.
+//
 // Invariants: an element is one chain over k from zero, or several where k is long (summation.h).
 // Of a pair, the second product is added before the first. Its bits do not depend on the tiling. Of
 // the instruction set, only a fused multiply-add and the dot product change them.
@@ -67,30 +70,32 @@ static bool find_operands(tc_matmul_emitter *p) {
          tc_strided_operand_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-// Chooses a step of k: a pair of bf16 where the processor has an instruction and the matmul is
-// large enough. Shape and type alone decide, not how operands are produced.
+// Chooses a step of k: four bytes, or a pair of bf16 where the processor has an instruction and the
+// matmul is large enough. Shape and type alone decide, not how operands are produced.
 // Returns false if an operand must be stored first; the context's result then names it.
 static bool choose_step(tc_matmul_emitter *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
-  bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
-  bool transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k,
-       left = transposed || (p->a.col == 1 && p->a.segment % 2 == 0);
-  p->step = pairs ? 2 : 1;
-  p->tmm = tc_tiling_tmm(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
-  p->packed_type = pairs ? TC_I32 : p->acc;
+  tc_type type = p->s->g->node[in[0]].type, right = p->s->g->node[in[1]].type;
+  bool bytes = p->acc == TC_I32 && tc_tiling_bytes(&p->of, type, right);
+  p->step = bytes ? 4 : tc_tiling_pairs(&p->of, type, right) ? 2 : 1;
+  bool words = p->step > 1, transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k,
+       left = transposed || (p->a.col == 1 && p->a.segment % p->step == 0);
+  p->packed_type = words ? TC_I32 : p->acc;
+  p->tmm = tc_tiling_tmm(&p->of, type, right);
   p->of.k /= p->step, p->a.segment /= p->step;
-  p->halves = p->b.words && !pairs;
+  p->halves = p->b.words && !words;
   if (p->halves) p->b.row /= 2;
-  bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
+  bool left_fits = words ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !words;
   // Tile registers read whole panels of whole registers in place.
   if (p->tmm && p->b.panel) right_fits &= p->b.panel % TC_TMM_SIDE == 0 && p->of.k % TC_TMM_SIDE == 0;
+  if (bytes) p->way = tc_multiply_bytes(type, right);
   if (left_fits && right_fits) return true;
-  return tc_emit_store_first(p->s, in[left_fits], "pairs do not lie side by side");
+  return tc_emit_store_first(p->s, in[left_fits], "words do not lie side by side");
 }
 
 static tc_operand operand_of(const tc_matmul_emitter *p, const tc_strided_operand *f) {
   tc_type type = p->step > 1 ? TC_I32 : f->words ? TC_BF16 : f->type;
-  return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
+  return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel, p->step > 1};
 }
 
 // Returns a distance in steps instead of elements. A distance above 1 never becomes 1, which would
@@ -233,7 +238,7 @@ void tc_emitter_matmul(tc_emit_ctx *s) {
     return;
   }
   bool fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
-  p->way = p->step > 1 ? TC_MULTIPLY_PAIRS : fused ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
+  if (!steps_by_bytes(p)) p->way = p->step > 1 ? TC_MULTIPLY_PAIRS : fused ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->chunks = p->by.chunk < p->of.k;
   p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;

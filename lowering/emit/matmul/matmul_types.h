@@ -18,7 +18,7 @@ typedef struct tc_matmul_emitter {
   const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // extents; k counts steps
-  int step;  // elements of k in a step: 2: pairs of bf16, multiplied as words; 1: single elements
+  int step;  // elements of k in a step: 2, 4: pairs of bf16, four bytes, multiplied as words; 1: single elements
   bool tmm;  // true: by tile registers (tmm_kernel.c)
   bool halves;  // true: b is in memory as words, whose halves are multiplied one after the other
   tc_type packed_type;  // of packed operands: the accumulators' type, or words
@@ -80,14 +80,18 @@ static inline tc_val load_tile(tc_matmul_emitter *p, int tile, tc_val at) {
 static inline tc_val end_of_chain(tc_matmul_emitter *p, tc_val chain, tc_val k1) {
   return least(p->s, plus(p->s, chain, p->chain), k1);
 }
+// Whether a step is four bytes.
+static inline bool steps_by_bytes(const tc_matmul_emitter *p) {
+  return p->step == 4;
+}
 // Returns the rows of b in a transposed block of `size` columns. bf16 is transposed in pairs of
 // rows and bytes in fours, which saves as much work.
 static inline int transposed_rows(const tc_matmul_emitter *p, int size) {
-  return tc_tiling_transposed_as_one(p->b.type, p->acc) * size;
+  return (steps_by_bytes(p) ? 4 : tc_tiling_transposed_as_one(p->b.type, p->acc)) * size;
 }
 // Returns the type of a block's elements while it is transposed.
 static inline tc_type transposed_type(const tc_matmul_emitter *p) {
-  return tc_tiling_transposed_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
+  return transposed_rows(p, 1) > 1 ? TC_I32 : p->acc;
 }
 // Returns b at row k and the current columns. v: what is in memory, widened; a fused producer is
 // applied to it.

@@ -84,6 +84,7 @@ tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_v
 
 tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at) {
   if (p->by.pack_a || p->by.widen_a) return load(p->s, p->packed_a, p->packed_type, 1, at, TC_NONE);
+  if (steps_by_bytes(p)) return tc_build_load_byte_words(E, p->a.buf, p->a.type, at, 1);
   if (p->step > 1) return tc_build_load_words(E, p->a.buf, at, 1, TC_NONE);
   return cast(p->s, load(p->s, p->a.buf, p->a.type, 1, at, TC_NONE), p->acc);
 }

@@ -7,8 +7,8 @@
 // Rows of a that are strided in k are packed tile by tile: at each k, the elements of a tile's rows
 // are contiguous. Rows of a narrower type are widened, each along k.
 // b may have a cheap fused producer, which is applied where b is loaded or packed
-// (mark_prologue.c). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
-// two neighbours along k become a word instead (matmul.c).
+// (mark_prologue.c). f16 and bf16 are widened where they are packed. Where words are multiplied,
+// two or four neighbours along k become one instead (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
 #define PACK_DISTANCE 8  // rows of b from a load to its prefetch, while packing
@@ -34,7 +34,17 @@ static tc_val load_columns(tc_matmul_emitter *p, tc_val k) {
   return gather(s, p->b.buf, p->b.type, s->lanes, splat(s, at, s->lanes), s->mask);
 }
 
+// Returns the words of p->step rows, which are columns of b or rows of a at one step of k.
+static tc_val words_of(tc_matmul_emitter *p, const tc_val *row) {
+  return steps_by_bytes(p) ? tc_build_byte_words(E, row) : tc_build_words(E, row[0], row[1]);
+}
+
 tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k) {
+  tc_val row[4];
+  if (steps_by_bytes(p)) {  // what is left of columns that are transposed
+    for (int i = 0; i < 4; i++) row[i] = load_columns(p, add_i64(p->s, times(p->s, k, 4), i));
+    return words_of(p, row);
+  }
   return made_of(p, k, cast(p->s, load_columns(p, k), p->acc));
 }
 
@@ -85,6 +95,7 @@ tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i) {
 }
 
 tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i) {
+  if (steps_by_bytes(p)) return v;
   switch (tc_tiling_transposed_as_one(p->b.type, p->acc)) {
     case 2: return tc_matmul_half_of(p, v, i);
     case 4: return byte_of(p, v, i);
@@ -144,27 +155,28 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
   end(s);
 }
 
-// Does the same for pairs. Kernel IR has no vectors of more than 64 lanes, which hold the two rows
-// of 32 columns.
-static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
+// Does the same for words. Kernel IR has no vectors of more than 64 lanes, which hold two rows of
+// 32 columns.
+static void pack_words(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
                        bool partial) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
-  tc_val k = loop(s, k0, k1, 1), to = times(s, sub(s, k, u->k0), lanes), first = times(s, k, 2),
-         second = add_i64(s, first, 1);
+  tc_val k = loop(s, k0, k1, 1), to = times(s, sub(s, k, u->k0), lanes), first = times(s, k, p->step), row[4];
   tc_val panel = loop(s, p0, p1, 1);
   to = add(s, to, times(s, sub(s, panel, u->p0), p->by.chunk * lanes));
   tc_matmul_enter_panel(p, panel);
   if (p->b.col == 1 && !partial)
-    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add_i64(s, first, PACK_DISTANCE + i), s->at[TC_RANGE_K], false);
+    for (int i = 0; i < p->step; i++)
+      tc_matmul_prefetch_b(p, add_i64(s, first, PACK_DISTANCE + i), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(s, times(s, panel, lanes), i64(s, from)), s->mask = TC_NONE;
     if (partial) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, p->of.n));
-    bool plain = p->b.widened == TC_NONE;
-    tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first),
-           w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
-    store(s, p->packed, add_i64(s, to, from), tc_build_words(E, v, w));
+    for (int i = 0; i < p->step; i++) {
+      tc_val at = add_i64(s, first, i);
+      row[i] = p->b.widened == TC_NONE ? load_columns(p, at) : tc_matmul_load_b(p, at);
+    }
+    store(s, p->packed, add_i64(s, to, from), words_of(p, row));
   }
   s->lanes = lanes;
   end(s);
@@ -173,7 +185,7 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
 
 void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   void (*pack_columns)(tc_matmul_emitter *, const tc_matmul_unit *, tc_val, tc_val, tc_val, tc_val, bool) =
-      p->step > 1 ? pack_pairs : pack_rows;
+      p->step > 1 ? pack_words : pack_rows;
   int size = vector_lanes(p);
   tc_val whole = whole_panels(p, u), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
@@ -189,12 +201,12 @@ void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 // Packs `rows` rows of a at one k: those from `row` on after the ones at `from`, into the tile at
 // `to`. Elements stored beyond them are overwritten by the next k, or are padding.
 static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
-  tc_val v[2];
+  tc_val v[4];
   for (int i = 0; i < p->step; i++)
     v[i] = load(p->s, p->a.buf, p->a.type, tc_emit_power_for(rows, LANES),
                 add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask);
   store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)),
-        p->step > 1 ? tc_build_words(E, v[0], v[1]) : cast(p->s, v[0], p->acc));
+        p->step > 1 ? words_of(p, v) : cast(p->s, v[0], p->acc));
 }
 
 // Packs rows `row` to `last` of a in tiles of `rows`: at each k, the rows of a tile are contiguous.
@@ -233,7 +245,9 @@ static void widen_a(tc_matmul_emitter *p, tc_val row, tc_val last, const tc_matm
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
     tc_val k = loop(s, lanes == 1 ? whole : i64(s, 0), lanes == 1 ? many : whole, lanes);
     tc_val at = add(s, from, times(s, k, p->step)), v;
-    if (p->step > 1)
+    if (steps_by_bytes(p))
+      v = tc_build_load_byte_words(E, p->a.buf, p->a.type, at, lanes);
+    else if (p->step > 1)
       v = tc_build_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
       v = cast(s, load(s, p->a.buf, p->a.type, lanes, at, TC_NONE), p->acc);
