@@ -52,6 +52,6 @@ bool tc_host_tiles(void) {
 }
 
 const char *tc_host_tiles_sentence(bool tiles) {
-  if (tiles) return "products of bf16 by matrix tiles (AMX)";
+  if (tiles) return "products of bf16 and bytes by matrix tiles (AMX)";
   return tc_host_tiles() ? "no matrix tiles (AMX): TC_ISA asks for less" : self.sentence;
 }

@@ -143,12 +143,13 @@ bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
   return left == TC_BF16 && right == TC_BF16 && large && has && !tc_options_get()->strict;
 }
 
-bool tc_tiling_tmm(const tc_extent3 *of, tc_type left, tc_type right) {
-  return tc_compiler_isa()->tiles && tc_tiling_pairs(of, left, right);
-}
-
 bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right) {
   return tc_type_is_byte(left) && tc_type_is_byte(right) && of->k % 4 == 0;
+}
+
+bool tc_tiling_tmm(const tc_extent3 *of, tc_type acc, tc_type left, tc_type right) {
+  bool bytes = acc == TC_I32 && tc_tiling_bytes(of, left, right) && TC_MIN(of->m, of->n) >= TC_TMM_SIDE;
+  return tc_compiler_isa()->tiles && (bytes || tc_tiling_pairs(of, left, right));
 }
 
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {

@@ -101,8 +101,9 @@ int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 // Whether bf16 operands are multiplied in pairs along k: a step of k is a word of two elements.
 // Depends on types and shape only, not on how the operands are made.
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
-// Whether such pairs are multiplied by tile registers.
-bool tc_tiling_tmm(const tc_extent3 *of, tc_type left, tc_type right);
+// Whether such pairs, or bytes whose sums are i32, are multiplied by tile registers. acc: the type
+// of the sums.
+bool tc_tiling_tmm(const tc_extent3 *of, tc_type acc, tc_type left, tc_type right);
 // Whether bytes are multiplied in fours along k: a step of k is a word of four elements. Sums are
 // exact, so that this changes no bit.
 bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right);

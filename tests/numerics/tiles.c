@@ -1,9 +1,8 @@
-// Matmuls of bf16 by tile registers have the bits of the documented order, computed here by a model
-// of the hardware (tests/amx/model.h): whatever the shape, the layouts, the batch, what reads the
-// result, prepacked weights, long sums, one thread or more, in a forked child, and while signals
-// interrupt the kernels. Without the permission to use tiles a process goes without them.
-// Attention has the same bits compiled and interpreted, and is near the reference.
-// Run with tests/amx/emulator.c preloaded, or interpreted with TC_ISA=amx; 77 without tiles.
+// Matmuls of bytes by tile registers are exact. Those of bf16 have the bits of the documented order, computed here by a
+// model of the hardware (tests/amx/model.h): whatever the shape, the layouts, the batch, what reads the result,
+// prepacked weights, long sums, one thread or more, in a forked child, and while signals interrupt the kernels. Without
+// the permission to use tiles a process goes without them. Attention has the same bits compiled and interpreted, and is
+// near the reference. Run with tests/amx/emulator.c preloaded, or interpreted with TC_ISA=amx; 77 without tiles.
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -146,6 +145,53 @@ static void prepacked_weights_have_the_same_bits(void) {
   for (int run = 0; run < 3; run++) EXPECT(has_bits(&s), "run %d", run);
 }
 
+// ---- bytes ----
+
+static int byte_at(const uint8_t *x, int64_t i, int64_t j, int64_t rows, int64_t columns, bool turned, tc_type type) {
+  const uint8_t v = turned ? x[j * rows + i] : x[i * columns + j];
+  return type == TC_I8 ? (int8_t)v : v;
+}
+
+// Matmuls of bytes have exact sums.
+static bool bytes_are_exact(const shape *s, tc_type left, tc_type right) {
+  const int64_t n_a = s->m * s->k, n_b = s->k * s->n, n = s->m * s->n;
+  uint8_t *a = malloc((size_t)n_a), *b = malloc((size_t)n_b);
+  int32_t *got = malloc((size_t)n * 4);
+  bool same = a && b && got;
+  for (int64_t i = 0; i < n_a && same; i++) a[i] = (uint8_t)random_word();
+  for (int64_t i = 0; i < n_b && same; i++) b[i] = (uint8_t)random_word();
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_from_host(a, s->a_turned ? TC_SHAPE(s->k, s->m) : TC_SHAPE(s->m, s->k), left);
+  tc_tensor w = tc_from_host(b, s->b_turned ? TC_SHAPE(s->n, s->k) : TC_SHAPE(s->k, s->n), right);
+  same = same && tc_eval(2, (tc_tensor[]){x, w}) == TC_OK;
+  tc_tensor r = tc_matmul(s->a_turned ? tc_transpose(x, 0, 1) : x, s->b_turned ? tc_transpose(w, 0, 1) : w);
+  same = same && tc_dtype(r) == TC_I32 && tc_to_host(r, got, (size_t)n * 4) == TC_OK;
+  for (int64_t i = 0; i < n && same; i++) {
+    int32_t want = 0;
+    for (int64_t k = 0; k < s->k; k++)
+      want += byte_at(a, i / s->n, k, s->m, s->k, s->a_turned, left) *
+              byte_at(b, k, i % s->n, s->k, s->n, s->b_turned, right);
+    same = got[i] == want;
+  }
+  tc_scope_end(scope);
+  free(a), free(b), free(got);
+  return same;
+}
+
+static void check_bytes(void) {
+  static const tc_type types[] = {TC_I8, TC_U8};
+  for (int i = 0; i < 48; i++) {
+    shape s = {.m = random_size(16, 80),
+               .k = 4 * random_size(1, 60),
+               .n = random_size(16, 90),
+               .a_turned = i >> 2 & 1,
+               .b_turned = i >> 3 & 1};
+    if (i == 5) s.k = 17000;
+    EXPECT(bytes_are_exact(&s, types[i & 1], types[i >> 1 & 1]), "%d: %lldx%lldx%lld", i, (long long)s.m,
+           (long long)s.k, (long long)s.n);
+  }
+}
+
 // A convolution is a matmul over windows, 1 x 1 and 3 x 3; against the reference.
 static void convolutions_are_the_references(int64_t window) {
   double off = NAN, most = NAN;
@@ -263,6 +309,7 @@ int main(void) {
   }
   if (!tc_compiler_isa()->tiles) return printf("no instruction set with tiles\n"), 77;
   check_shapes(60);
+  check_bytes();
   prepacked_weights_have_the_same_bits();
   any_rows_have_the_same_bits(false);
   any_rows_have_the_same_bits(true);

@@ -81,7 +81,7 @@ static bool choose_step(tc_matmul_emitter *p) {
   bool words = p->step > 1, transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k,
        left = transposed || (p->a.col == 1 && p->a.segment % p->step == 0);
   p->packed_type = words ? TC_I32 : p->acc;
-  p->tmm = tc_tiling_tmm(&p->of, type, right);
+  p->tmm = tc_tiling_tmm(&p->of, p->acc, type, right);
   p->of.k /= p->step, p->a.segment /= p->step;
   p->halves = p->b.words && !words;
   if (p->halves) p->b.row /= 2;

@@ -1,18 +1,19 @@
-// Emits matmuls of bf16 by tile registers. Blocks of 16 or 32 rows by 16 or 32 columns go over all
-// of k, or a chain of it.
+// Emits matmuls of bf16, and of bytes, by tile registers. Blocks of 16 or 32 rows by 16 or 32
+// columns go over all of k, or a chain of it.
 //
-// In: a unit of a tc_matmul_emitter whose b is packed, or in panels of pairs in memory. Out: its
+// In: a unit of a tc_matmul_emitter whose b is packed, or in panels of words in memory. Out: its
 // rows of a packed, group by group, its products, and the epilogue.
-// A step is a whole register of k: 16 pairs. Rows of a are packed as registers, 16 rows of 16 words
-// one behind the other, so that a load reads 1024 bytes in order. Panels of b are as DOT has them:
-// each row is a pair along k, and a register is 16 columns of 16 rows.
-// Pairs behind k are zeros in both operands. Rows behind the last one are whatever was there; what
+// A step is a whole register of k: 16 words, each a pair of bf16 or four bytes. Rows of a are
+// packed as registers, 16 rows of 16 words one behind the other. So a load reads 1024 bytes in
+// order. Panels of b are as DOT and DOT4 have them. Each row is a word along k, and a register is
+// 16 columns of 16 rows.
+// Words behind k are zeros in both operands. Rows behind the last one are whatever was there; what
 // they give is not read.
 // A block's sums go to a tile that stays in the first-level cache. The epilogue reads them row by
 // row.
-// Invariants: each step of 32 elements of k is a chain of the even ones and one of the odd ones.
-// They are joined and added to the sum. Long sums are several chains (summation.h). No tiling
-// changes a bit.
+// Invariants: of bf16, each step is a chain of the even elements and one of the odd ones. They are
+// joined and added to the sum. Long sums are several chains (summation.h). Sums of bytes are exact.
+// No tiling changes a bit.
 #include "lowering/emit/matmul/matmul_types.h"
 
 #define E (&p->s->e)
@@ -33,7 +34,7 @@ static tc_val steps_between(tc_matmul_emitter *p, tc_val k0, tc_val k1) {
   return div_by(p->s, add_i64(p->s, sub(p->s, k1, k0), SIDE - 1), SIDE);
 }
 
-// Stores zeros behind the last pair of the unit's packed panels, up to a whole step.
+// Stores zeros behind the last word of the unit's packed panels, up to a whole step.
 static void pad_b(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   if (p->of.k % SIDE == 0) return;
@@ -50,33 +51,38 @@ static tc_val packed_row(tc_matmul_emitter *p, tc_val i) {
   return add(p->s, times(p->s, div_by(p->s, i, SIDE), SIDE * p->by.chunk), times(p->s, rem_by(p->s, i, SIDE), SIDE));
 }
 
+// Loads `lanes` words of a row of a. mask: over elements, or TC_NONE.
+static tc_val load_words(tc_matmul_emitter *p, tc_val at, int lanes, tc_val mask) {
+  return bitcast(p->s, TC_I32, lanes, load(p->s, p->a.buf, p->a.type, lanes * p->step, at, mask));
+}
+
 // Packs one row of a that is contiguous along k, a step at a time. from: its element at k0.
 static void pack_row(tc_matmul_emitter *p, tc_val from, tc_val to, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val many = sub(s, u->k1, u->k0), whole = sub(s, many, rem_by(s, many, SIDE));
   tc_val k = loop_to(s, whole, SIDE);
-  tc_val v = tc_build_load_words(E, p->a.buf, add(s, from, times(s, k, 2)), SIDE, TC_NONE);
+  tc_val v = load_words(p, add(s, from, times(s, k, p->step)), SIDE, TC_NONE);
   store(s, p->packed_a, add(s, to, times(s, k, SIDE)), v);
   end(s);
   if (p->of.k % SIDE == 0) return;
   begin_if(s, bin(s, TC_IR_LT, whole, many));
-  tc_val left = times(s, sub(s, many, whole), 2);
-  tc_val mask = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I32, 2 * SIDE), cast(s, left, TC_I32));
-  v = tc_build_load_words(E, p->a.buf, add(s, from, times(s, whole, 2)), SIDE, mask);
+  tc_val left = times(s, sub(s, many, whole), p->step);
+  tc_val mask = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I32, p->step * SIDE), cast(s, left, TC_I32));
+  v = load_words(p, add(s, from, times(s, whole, p->step)), SIDE, mask);
   store(s, p->packed_a, add(s, to, times(s, whole, SIDE)), v);
   end_if(s);
 }
 
 // Packs one row of a whose k is in segments. Those of whole steps go a step at a time, others a
-// pair at a time.
+// word at a time.
 static void pack_segments(tc_matmul_emitter *p, tc_val from, tc_val to, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   const int width = p->a.segment % SIDE == 0 ? SIDE : 1;
   tc_val many = sub(s, u->k1, u->k0), zero = const_i(s, TC_I32, 0);
   tc_val segment = loop(s, sub(s, u->k0, rem_by(s, u->k0, p->a.segment)), u->k1, p->a.segment);
-  tc_val at = add(s, from, tc_matmul_at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, 2)));
+  tc_val at = add(s, from, tc_matmul_at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step)));
   tc_val k = loop(s, most(s, segment, u->k0), least(s, add_i64(s, segment, p->a.segment), u->k1), width);
-  tc_val v = tc_build_load_words(E, p->a.buf, add(s, at, times(s, sub(s, k, segment), 2)), width, TC_NONE);
+  tc_val v = load_words(p, add(s, at, times(s, sub(s, k, segment), p->step)), width, TC_NONE);
   tc_val in = sub(s, k, u->k0), step = div_by(s, in, SIDE);
   store(s, p->packed_a, add(s, to, add(s, times(s, step, REGISTER), rem_by(s, in, SIDE))), v);
   end(s);
@@ -95,20 +101,20 @@ static void pack_rows_of_a(tc_matmul_emitter *p, tc_val first, tc_val last, cons
   if (p->a.segment < p->of.k)
     pack_segments(p, from, to, u);
   else
-    pack_row(p, add(s, from, times(s, u->k0, 2)), to, u);
+    pack_row(p, add(s, from, times(s, u->k0, p->step)), to, u);
   end(s);
 }
 
-// Packs a register of a that is contiguous along its rows: pairs of 16 rows, transposed.
-static void pack_transposed_step(tc_matmul_emitter *p, tc_val from, tc_val to, tc_val left_rows, tc_val left_pairs) {
+// Packs a register of a that is contiguous along its rows: words of 16 rows, transposed.
+static void pack_transposed_step(tc_matmul_emitter *p, tc_val from, tc_val to, tc_val left_rows, tc_val left_words) {
   tc_emit_ctx *s = p->s;
-  tc_val word[SIDE], half[2], rows = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, SIDE), left_rows);
+  tc_val word[SIDE], part[4], rows = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, SIDE), left_rows);
   for (int j = 0; j < SIDE; j++) {
     tc_val mask = rows;
-    if (left_pairs != TC_NONE) mask = bin(s, TC_IR_AND, rows, splat(s, bin(s, TC_IR_LT, i64(s, j), left_pairs), SIDE));
-    for (int i = 0; i < 2; i++)
-      half[i] = load(s, p->a.buf, p->a.type, SIDE, add_i64(s, from, (2 * j + i) * p->a.col), mask);
-    word[j] = tc_build_words(E, half[0], half[1]);
+    if (left_words != TC_NONE) mask = bin(s, TC_IR_AND, rows, splat(s, bin(s, TC_IR_LT, i64(s, j), left_words), SIDE));
+    for (int i = 0; i < p->step; i++)
+      part[i] = load(s, p->a.buf, p->a.type, SIDE, add_i64(s, from, (p->step * j + i) * p->a.col), mask);
+    word[j] = steps_by_bytes(p) ? tc_build_byte_words(E, part) : tc_build_words(E, part[0], part[1]);
   }
   tc_build_transpose(E, word, SIDE);
   for (int i = 0; i < SIDE; i++) store(s, p->packed_a, add_i64(s, to, i * SIDE), word[i]);
@@ -118,14 +124,15 @@ static void pack_columns_of_a(tc_matmul_emitter *p, tc_val first, tc_val last, c
   tc_emit_ctx *s = p->s;
   tc_val many = sub(s, u->k1, u->k0), whole = sub(s, many, rem_by(s, many, SIDE));
   tc_val row = loop(s, first, last, SIDE), to = packed_row(p, sub(s, row, first)), left_rows = sub(s, last, row);
-  tc_val from = add(s, add(s, p->a.at, row), times(s, u->k0, 2 * p->a.col));
+  tc_val from = add(s, add(s, p->a.at, row), times(s, u->k0, p->step * p->a.col));
   tc_val k = loop_to(s, whole, SIDE);
-  pack_transposed_step(p, add(s, from, times(s, k, 2 * p->a.col)), add(s, to, times(s, k, SIDE)), left_rows, TC_NONE);
+  pack_transposed_step(p, add(s, from, times(s, k, p->step * p->a.col)), add(s, to, times(s, k, SIDE)), left_rows,
+                       TC_NONE);
   end(s);
   if (p->of.k % SIDE != 0) {
     begin_if(s, bin(s, TC_IR_LT, whole, many));
-    pack_transposed_step(p, add(s, from, times(s, whole, 2 * p->a.col)), add(s, to, times(s, whole, SIDE)), left_rows,
-                         sub(s, many, whole));
+    pack_transposed_step(p, add(s, from, times(s, whole, p->step * p->a.col)), add(s, to, times(s, whole, SIDE)),
+                         left_rows, sub(s, many, whole));
     end_if(s);
   }
   end(s);
@@ -133,8 +140,8 @@ static void pack_columns_of_a(tc_matmul_emitter *p, tc_val first, tc_val last, c
 
 // ---- products ----
 
-// Where the registers of b lie: a buffer, and in it the first pair at the current panel. apart:
-// from one pair to the next.
+// Where the registers of b lie: a buffer, and in it the first word at the current panel. apart:
+// from one word of k to the next.
 typedef struct panel_of_b {
   int buf;
   tc_val at;
@@ -147,6 +154,17 @@ static panel_of_b find_panel(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_v
     return (panel_of_b){p->packed, times(s, sub(s, panel, u->p0), p->by.chunk * p->by.lanes), p->by.lanes};
   tc_val column = times(s, s->at[TC_RANGE_K], p->b.col);
   return (panel_of_b){p->b.buf, add(s, add(s, p->b.at, times(s, u->k0, p->b.row)), column), p->b.row};
+}
+
+// Returns the product of tile registers for the operands' types.
+static tc_kir_op product_op(const tc_matmul_emitter *p) {
+  switch (p->way) {
+    case TC_MULTIPLY_I8_I8: return TC_IR_TMM_DOT_SS;
+    case TC_MULTIPLY_I8_U8: return TC_IR_TMM_DOT_SU;
+    case TC_MULTIPLY_U8_I8: return TC_IR_TMM_DOT_US;
+    case TC_MULTIPLY_U8_U8: return TC_IR_TMM_DOT_UU;
+    default: return TC_IR_TMM_DOT;
+  }
 }
 
 // Multiplies a block of `m` registers of rows by `n` of columns, and stores its sums from element
@@ -165,7 +183,7 @@ static void multiply_block(tc_matmul_emitter *p, int m, int n, tc_val a, const p
     for (int j = 0; j < n && i == 0; j++)
       tc_build_tmm_load(E, (unsigned)(TMM_B + j), SIDE, SIDE, b->buf, TC_I32, add_i64(s, at_b, j * SIDE), apart_b);
     for (int j = 0; j < n; j++)
-      tc_build_tmm_dot(E, TC_IR_TMM_DOT, (unsigned[]){tmm_of_c(i, j), (unsigned)(TMM_A + i), (unsigned)(TMM_B + j)},
+      tc_build_tmm_dot(E, product_op(p), (unsigned[]){tmm_of_c(i, j), (unsigned)(TMM_A + i), (unsigned)(TMM_B + j)},
                        whole);
   }
   end(s);
