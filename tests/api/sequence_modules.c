@@ -293,11 +293,16 @@ static void wrong_calls_say_what(void) {
                "lengths is [3], [2] is needed: one for each sequence");
   EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, (tc_nn_rnn_options){.lengths = tc_zeros(TC_SHAPE(2), TC_F32)}), TC_ERR_DTYPE,
                "lengths is f32, an integer type is needed");
-  EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int64_t[]){5, 6}, TC_SHAPE(2), TC_I64))),
-               TC_ERR_INDEX, "lengths[1] is 6; x has 5 steps, so it may be from 0 to 5");
+  // In a GPU's memory their values are not known here.
+  const char *device = tc_get_default_device();
+  bool is_known = strcmp(device, "tc:cuda") != 0 && strcmp(device, "tc:hip") != 0;
+  if (is_known)
+    EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int64_t[]){5, 6}, TC_SHAPE(2), TC_I64))),
+                 TC_ERR_INDEX, "lengths[1] is 6; x has 5 steps, so it may be from 0 to 5");
   EXPECT_FAILS(tc_nn_lstm(p, "m", x, NULL, lengths_of(two)), TC_ERR_SHAPE, "which is of another kind of module");
-  EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int8_t[]){-1, 5}, TC_SHAPE(2), TC_I8))),
-               TC_ERR_INDEX, "lengths[0] is -1");
+  if (is_known)
+    EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_from_host((int8_t[]){-1, 5}, TC_SHAPE(2), TC_I8))),
+                 TC_ERR_INDEX, "lengths[0] is -1");
   EXPECT_FAILS(tc_nn_gru(p, "m", x, NULL, lengths_of(tc_full_int(TC_SHAPE(2), 9, TC_I32))), TC_ERR_INDEX,
                "lengths[0] is 9");
   tc_nn_rnn_state s = {two, {0, 0}};
