@@ -351,6 +351,22 @@ static void verified_in_place(void) {
   set("TC_VERIFY", NULL);
 }
 
+// Other sizes of a graph are lowered as samples of a program for many sizes: these never run.
+static void samples_of_sizes_are_not_told(void) {
+  setenv("TC_DYNAMIC", "1", 1);
+  set("TC_LOG", "fusion,pass");
+  for (int n = 3; n < 6; n++) {
+    tc_scope s = tc_scope_begin();
+    float v;
+    EXPECT_OK(tc_item_f32(tc_sum(tc_exp(tc_full(TC_SHAPE(100 + n, 64), TC_F32, 1)), TC_ALL, false), &v));
+    tc_scope_end(s);
+  }
+  int n_fusion = count_said("tc[fusion] kernels of "), n_import = count_said(": after import");
+  EXPECT(n_fusion >= 1 && n_fusion <= 3 && n_import >= 1 && n_import <= 3, "three sizes: the log says:\n%s", said);
+  unsetenv("TC_DYNAMIC");
+  set("TC_LOG", NULL);
+}
+
 int main(void) {
   tc_set_log(listen, NULL);
   has_plugin = getenv("TC_LLVM_PATH") != NULL;
@@ -366,6 +382,7 @@ int main(void) {
   memory_is_planned_and_measured();
   verified();
   verified_in_place();
+  samples_of_sizes_are_not_told();
   tc_set_log(NULL, NULL);
   return expect_done("planning-log");
 }
