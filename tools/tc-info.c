@@ -10,6 +10,8 @@
 #include "device/gpu/ranges.h"
 #include "device/loaded_backend.h"
 #include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
+#include "lowering/target/host_tiles.h"
 #include "runtime/disk.h"
 #include "runtime/files.h"
 #include "runtime/log.h"
@@ -137,6 +139,7 @@ int main(int argc, char **argv) {
   print_devices(how);
   print_topology(how);
   printf("compiler\n  %s\n", tc_compiler_sentence());
+  printf("  %s\n", tc_host_tiles_sentence(tc_compiler_isa()->tiles));
   bool works = print_trial("  ");
   print_cache(how);
   if (how == IN_SHORT) {

@@ -54,10 +54,10 @@ void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes) {
   const tc_operand *a = &f->left, *b = &f->right;
   snprintf(out, bytes,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " %d %" PRId64
-           " right %s %" PRId64 " %" PRId64 " %" PRId64 " threads %d",
+           " right %s %" PRId64 " %" PRId64 " %" PRId64 " threads %d%s",
            tc_type_name(f->acc), f->of.batch, f->of.m, f->of.n, f->of.k, tc_type_name(a->type),
            a->scattered ? 0 : a->row, a->col, a->scattered, a->segment, tc_type_name(b->type), b->row, b->col, b->panel,
-           tc_team_threads());
+           tc_team_threads(), f->tmm ? " tiles" : "");
 }
 
 // ---- running ----

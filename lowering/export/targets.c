@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lowering/target/cpu_target.h"
+#include "lowering/target/host_tiles.h"
 #include "runtime/edits.h"
 #include "runtime/status.h"
 
@@ -45,7 +46,8 @@ tc_status tc_export_targets(const char *list, const char *op, tc_site site, tc_e
   char name[TC_EDITS_BYTES];
   *n = 0;
   for (size_t i = 0; i < N_NAMES && !list; i++)
-    if (tc_isa_is_of_host(tc_isa_named(names[i]))) TC_TRY(add_target(names[i], op, site, out, n));
+    if (tc_isa_is_of_host(tc_isa_named(names[i])) && !tc_isa_named(names[i])->tiles)
+      TC_TRY(add_target(names[i], op, site, out, n));
   for (const char *at = list; at && *at;) {
     at += strspn(at, ", ");
     size_t length = strcspn(at, ", ");
@@ -80,7 +82,7 @@ static bool has_feature(const char *name, size_t n) {
   ROW("avx512cd", "avx512cd")
   ROW("avx512bf16", "avx512bf16")
 #undef ROW
-  return false;
+  return n > 4 && memcmp(name, "amx-", 4) == 0 && tc_host_tiles();
 }
 #else
 static bool has_feature(const char *name, size_t n) {

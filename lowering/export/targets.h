@@ -19,8 +19,8 @@ typedef struct tc_export_target {
   bool native;  // code for exactly this processor
 } tc_export_target;
 
-// The targets of a list; NULL: this machine's sets. TC_ERR_ARG for an unknown name, one of another
-// machine, or one that is twice there.
+// The targets of a list; NULL: this machine's sets but those with tile registers. TC_ERR_ARG for
+// an unknown name, one of another machine, or one that is twice there.
 tc_status tc_export_targets(const char *list, const char *op, tc_site site, tc_export_target out[TC_MOST_TARGETS],
                             int *n);
 // Whether this processor has the set; else *why is what it lacks.

@@ -72,7 +72,7 @@ void tc_graph_fini(tc_graph *g);
 // In MAX's attribute: where there are NaNs, its value does not matter.
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)
 
-// The number of no node: what adding gives without memory, or with such an operand. So additions
+// The number of no node. Adding gives it without memory, or with such an operand. So additions
 // nest, and only the last result is tested.
 #define TC_GNODE_NONE UINT32_MAX
 // Adds a node with like's type and device and one attribute or none. Nodes may move.

@@ -157,6 +157,31 @@ tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(e, TC_IR_DOT, TC_F32, lanes, tc_build_splat(e, a, lanes), tc_build_splat(e, b, lanes), sum, 0);
 }
 
+static void build_tmm(tc_kir_builder *e, tc_kir_op op, tc_type type, tc_val at, tc_val apart, int64_t imm,
+                      uint32_t flags) {
+  tc_val i = tc_build_raw(e, op, type, 1, at, apart, TC_NONE, imm);
+  if (!e->failed) e->kir->inst[i].flags = flags;
+}
+
+void tc_build_tmm_zero(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words) {
+  build_tmm(e, TC_IR_TMM_ZERO, TC_I64, TC_NONE, TC_NONE, 0, tc_kir_tmm_flags(rows, words, tmm));
+}
+
+void tc_build_tmm_load(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words, int buf, tc_type type, tc_val at,
+                       tc_val apart) {
+  build_tmm(e, TC_IR_TMM_LOAD, type, at, apart, buf, tc_kir_tmm_flags(rows, words, tmm));
+}
+
+void tc_build_tmm_store(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words, int buf, tc_type type,
+                        tc_val at, tc_val apart) {
+  build_tmm(e, TC_IR_TMM_STORE, type, at, apart, buf, tc_kir_tmm_flags(rows, words, tmm));
+}
+
+void tc_build_tmm_dot(tc_kir_builder *e, tc_kir_op op, const unsigned tmm[3], const unsigned of[3]) {
+  build_tmm(e, op, TC_I64, TC_NONE, TC_NONE, tc_kir_tmm_imm(tmm[0], tmm[1], tmm[2]),
+            tc_kir_tmm_flags(of[0], of[1], of[2]));
+}
+
 void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n) {
   tc_val transposed[64];
   for (int stride = 1; stride < n; stride *= 2) {

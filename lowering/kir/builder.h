@@ -53,6 +53,16 @@ tc_val tc_build_byte_words(tc_kir_builder *e, const tc_val v[4]);
 tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum);
 // DOT4, likewise. is_signed: its imm.
 tc_val tc_build_dot4(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum, int is_signed);
+// Tile registers: their shape is rows of words of 4 bytes (kir.h). apart: elements from one row to
+// the next.
+void tc_build_tmm_zero(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words);
+void tc_build_tmm_load(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words, int buf, tc_type type, tc_val at,
+                       tc_val apart);
+void tc_build_tmm_store(tc_kir_builder *e, unsigned tmm, unsigned rows, unsigned words, int buf, tc_type type,
+                        tc_val at, tc_val apart);
+// A product of tile registers by `op`: tmm[0] += tmm[1] tmm[2]. of: rows and words of c, words of
+// a.
+void tc_build_tmm_dot(tc_kir_builder *e, tc_kir_op op, const unsigned tmm[3], const unsigned of[3]);
 // Transposes n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
 void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n);
 // One step that reduces n vectors of n lanes to the vector of their sums. It adds the halves of a

@@ -16,7 +16,8 @@ enum {
   OPENS = TC_KIR_OPENS,
   CLOSES = TC_KIR_CLOSES,
   HOST = TC_KIR_HOST,
-  GPU = TC_KIR_GPU
+  GPU = TC_KIR_GPU,
+  TMM = TC_KIR_TMM
 };
 
 const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1] = {
@@ -30,6 +31,29 @@ const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1] = {
 int tc_kir_n_operands(const tc_kir_inst *inst) {
   return tc_kir_op_of(inst)->imm == TC_KIR_IMM_FUNCTION ? tc_kir_math_operands(inst->imm)
                                                         : tc_kir_op_of(inst)->operands;
+}
+
+int tc_kir_tmms_of(const tc_kir_inst *inst, tc_kir_tmm out[3]) {
+  const unsigned rows = inst->flags & 255, words = inst->flags >> 8 & 255, last = inst->flags >> 16;
+  if (!tc_kir_is(inst, TC_KIR_TMM)) return 0;
+  out[0] = (tc_kir_tmm){last, rows, words};
+  if (tc_kir_op_of(inst)->imm != TC_KIR_IMM_NUMBER) return 1;
+  out[0].at = (unsigned)inst->imm & 255;
+  out[1] = (tc_kir_tmm){(unsigned)(inst->imm >> 8) & 255, rows, last};
+  out[2] = (tc_kir_tmm){(unsigned)(inst->imm >> 16), last, words};
+  return 3;
+}
+
+bool tc_kir_tmm_shapes(const tc_kir *kir, tc_kir_tmm out[TC_KIR_TMMS]) {
+  bool any = false;
+  for (unsigned t = 0; t < TC_KIR_TMMS; t++) out[t] = (tc_kir_tmm){.at = t};
+  for (uint32_t i = 0; i < kir->n_inst; i++) {
+    tc_kir_tmm of[3];
+    const int n = tc_kir_tmms_of(&kir->inst[i], of);
+    for (int k = 0; k < n; k++)
+      if (of[k].at < TC_KIR_TMMS) out[of[k].at] = of[k], any = true;
+  }
+  return any;
 }
 
 void tc_kir_destroy(tc_kir *kir) {

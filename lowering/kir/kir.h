@@ -154,7 +154,8 @@ enum {
   TC_KIR_OPENS = 1 << 7,
   TC_KIR_CLOSES = 1 << 8,
   TC_KIR_HOST = 1 << 9,
-  TC_KIR_GPU = 1 << 10
+  TC_KIR_GPU = 1 << 10,
+  TC_KIR_TMM = 1 << 11
 };
 
 typedef struct tc_kir_op_row {
@@ -188,6 +189,30 @@ static inline const char *tc_kir_op_name(tc_kir_op op) {
 // The most operands of an instruction; src behind them is TC_NONE. 0 for a CALL of an unknown
 // function.
 int tc_kir_n_operands(const tc_kir_inst *inst);
+
+// ---- tile registers ----
+
+// Which tile registers an instruction of trait TMM names, and their shapes.
+// TMM_ZERO, TMM_LOAD, TMM_STORE: flags hold rows, words of a row and the register, a byte each.
+// Products: flags hold rows and words of c, and words of a row of a, a byte each. Those are b's
+// rows. imm holds the registers c, a and b, a byte each.
+#define TC_KIR_TMMS 8
+#define TC_KIR_TMM_MOST 16  // most rows, and most words of a row
+
+typedef struct tc_kir_tmm {
+  unsigned at, rows, words;
+} tc_kir_tmm;
+
+static inline uint32_t tc_kir_tmm_flags(unsigned rows, unsigned words, unsigned last) {
+  return rows | words << 8 | last << 16;
+}
+static inline int64_t tc_kir_tmm_imm(unsigned c, unsigned a, unsigned b) {
+  return (int64_t)(c | a << 8 | b << 16);
+}
+// The registers of an instruction: one, or c, a and b. Returns their number; 0: it names none.
+int tc_kir_tmms_of(const tc_kir_inst *inst, tc_kir_tmm out[3]);
+// The shapes of all registers of a kernel; rows 0: it is not used. Returns whether one is.
+bool tc_kir_tmm_shapes(const tc_kir *kir, tc_kir_tmm out[TC_KIR_TMMS]);
 
 // ---- element types ----
 

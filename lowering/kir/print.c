@@ -57,8 +57,19 @@ static void print_imm(const tc_kir *kir, const tc_kir_inst *i, FILE *out) {
     case TC_KIR_IMM_TILE: fprintf(out, " t%" PRId64, i->imm); break;
     case TC_KIR_IMM_MAP: fprintf(out, " m%" PRId64, i->imm); break;
     case TC_KIR_IMM_MAPS: fprintf(out, " m%" PRId64 " m%" PRId64, i->imm & 255, i->imm >> 8); break;
-    case TC_KIR_IMM_NUMBER: fprintf(out, " %" PRId64, i->imm); break;
+    case TC_KIR_IMM_NUMBER:
+      if (!tc_kir_is(i, TC_KIR_TMM)) fprintf(out, " %" PRId64, i->imm);
+      break;
   }
+}
+
+// Tile registers and their shape: "tmm2 16x8", of products "tmm0 tmm4 tmm6 16x16x8".
+static void print_tmms(const tc_kir_inst *i, FILE *out) {
+  tc_kir_tmm of[3];
+  const int n = tc_kir_tmms_of(i, of);
+  for (int k = 0; k < n; k++) fprintf(out, " tmm%u", of[k].at);
+  if (n > 0) fprintf(out, " %ux%u", of[0].rows, of[0].words);
+  if (n > 1) fprintf(out, "x%u", of[1].words);
 }
 
 void tc_kir_print(const tc_kir *kir, FILE *out) {
@@ -90,10 +101,11 @@ void tc_kir_print(const tc_kir *kir, FILE *out) {
     }
     fputs(op->name, out);
     print_imm(kir, i, out);
+    print_tmms(i, out);
     for (int s = 0; s < 4; s++)
       if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", op->mask != 0 && op->mask == s ? " mask" : "", i->src[s]);
     if (op->imm == TC_KIR_IMM_STEP) fprintf(out, " step %" PRId64, i->imm);
-    if (i->flags != 0 && i->op != TC_IR_COPY) fprintf(out, " flags %u", i->flags);
+    if (i->flags != 0 && i->op != TC_IR_COPY && !tc_kir_is(i, TC_KIR_TMM)) fprintf(out, " flags %u", i->flags);
     fputc('\n', out);
     if (tc_kir_is(i, TC_KIR_OPENS)) depth++;
   }

@@ -39,6 +39,7 @@ typedef struct check {
   uint32_t at;
   const tc_kir_inst *inst;  // the instruction at `at`
   uint32_t *tile_lanes;  // lanes of the vectors met so far, for each tile of lanes
+  tc_kir_tmm tmm[TC_KIR_TMMS];  // shapes of the tile registers met so far
   char *text;
   size_t bytes;
 } check;
@@ -315,6 +316,43 @@ static tc_status rule_reduce(check *c) {
     default: return refuse(c, "cannot reduce by op %" PRId64, c->inst->imm);
   }
   return check_source(c, 0, c->inst->dtype, operand_lanes(c, 0, 1));
+}
+
+// ---- the rules of tile registers ----
+
+static tc_status rule_tmm(check *c) {
+  tc_kir_tmm of[3];
+  const int n = tc_kir_tmms_of(c->inst, of);
+  for (int k = 0; k < n; k++) {
+    if (of[k].at >= TC_KIR_TMMS) return refuse(c, "tile register %u of %d", of[k].at, TC_KIR_TMMS);
+    if (of[k].rows == 0 || of[k].rows > TC_KIR_TMM_MOST || of[k].words == 0 || of[k].words > TC_KIR_TMM_MOST)
+      return refuse(c, "tmm%u of %u rows of %u words", of[k].at, of[k].rows, of[k].words);
+    tc_kir_tmm *met = &c->tmm[of[k].at];
+    if (met->rows != 0 && (met->rows != of[k].rows || met->words != of[k].words))
+      return refuse(c, "tmm%u is %u rows of %u words, not %u of %u", of[k].at, met->rows, met->words, of[k].rows,
+                    of[k].words);
+    *met = of[k];
+  }
+  return TC_OK;
+}
+
+static tc_status rule_tmm_access(check *c) {
+  if (c->inst->lanes != 1) return refuse(c, "%u lanes, not 1", c->inst->lanes);
+  TC_TRY(check_buffer(c, true));
+  for (int k = 0; k < 2; k++) TC_TRY(check_source(c, k, TC_I64, 1));
+  const tc_kir_tmm *of = &c->tmm[c->inst->flags >> 16 & (TC_KIR_TMMS - 1)];
+  TC_TRY(rule_tmm(c));
+  return 4 * of->words % tc_kir_type_bytes(c->inst->dtype) == 0
+             ? TC_OK
+             : refuse(c, "rows of %u words are not of whole %s", of->words, name_of_type(c->inst->dtype));
+}
+
+static tc_status rule_tmm_dot(check *c) {
+  tc_kir_tmm of[3];
+  (void)tc_kir_tmms_of(c->inst, of);
+  if (of[0].at == of[1].at || of[0].at == of[2].at || of[1].at == of[2].at)
+    return refuse(c, "tmm%u, tmm%u and tmm%u are not three", of[0].at, of[1].at, of[2].at);
+  return rule_tmm(c);
 }
 
 // ---- the rules of kernels with threads ----

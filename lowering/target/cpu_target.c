@@ -6,6 +6,7 @@
 
 #include "lowering/target/codegen_plugin.h"
 #include "lowering/target/host_cpu.h"
+#include "lowering/target/host_tiles.h"
 #include "runtime/options.h"
 
 static struct {
@@ -35,11 +36,13 @@ static void find(void) {
   char features[TC_HOST_FEATURES_BYTES];
   tc_host_features(features);
   self.is_foreign = asked && !tc_isa_is_of_host(asked);
+  // The permission is not asked for in vain.
+  if ((!asked || asked->tiles) && tc_host_tiles()) strcat(features, ",+" TC_TILES_FEATURE);
   self.isa = self.is_foreign ? asked : tc_isa_of_host(features, asked);
   bool there = find_compiler(self.is_foreign ? asked : NULL);
   // interpreted with this set too, for the same bits
-  bool alike = self.isa->dots || self.isa->lookups;
-  if (!there && !alike) self.isa = asked ? asked : &tc_isa_interpreted;
+  bool alike = self.isa->dots || self.isa->lookups || self.isa->tiles;
+  if (!there && (asked || !alike)) self.isa = asked ? asked : &tc_isa_interpreted;
   self.compiles = there && !self.is_foreign;
 }
 

@@ -9,6 +9,22 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
+#include "runtime/options.h"
+
+#define TILE_STATES (3u << 17)  // in the first control register: the system saves tile registers
+#define HAS_TILES ",+amx-tile,+amx-bf16,+amx-int8"
+
+// Whether the processor has tile registers and their products of bf16 and bytes, and the system
+// knows of them. gcc and clang do not both know their names.
+static bool has_tiles(void) {
+  const uint32_t all = 1u << 22 | 1u << 24 | 1u << 25;  // amx-bf16, amx-tile, amx-int8
+  uint32_t r[4], low, high;
+  if (!__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) || (r[2] >> 27 & 1) == 0) return false;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & TILE_STATES) != TILE_STATES) return false;
+  return __get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) && (r[3] & all) == all;
+}
+
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   size_t n = 0;
   *out = 0;
@@ -25,7 +41,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   HAS(avx512bf16);
 #undef HAS
   if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16"))
-    snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
+    n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
+  if (has_tiles() || tc_planted("tiles")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, HAS_TILES);
 }
 
 // True for AMD. Measured: Zen 4, 1 thread, 4096 rows of 4096 floats, GB/s: whole rows 27, parts of

@@ -4,11 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TC_HOST_FEATURES_BYTES 128
+#define TC_HOST_FEATURES_BYTES 160
 #define TC_HOST_FACTS_BYTES 256
 
 // Writes the features that rows of isa.def need, as far as the processor has them and the system
-// enables them. Names are LLVM's: "+avx2,+fma".
+// enables them. Names are LLVM's: "+avx2,+fma". Tile registers need a permission besides
+// (host_tiles.h).
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]);
 // Whether memory is read faster as whole rows side by side than as parts of rows, one after the
 // other.

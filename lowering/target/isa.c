@@ -11,14 +11,15 @@
 #endif
 
 static const tc_isa row[] = {
-#define TC_ISA(name, machine, bytes, registers, fma, dots, pairs, lookups, needs, without, cpu, features) \
-  {#name, machine, bytes, registers, fma, dots, pairs, lookups, needs, without, cpu, features},
+#define TC_ISA(name, machine, bytes, registers, fma, dots, pairs, lookups, tiles, needs, without, cpu, features) \
+  {#name, machine, bytes, registers, fma, dots, pairs, lookups, tiles, needs, without, cpu, features},
 #include "lowering/target/isa.def"
 #undef TC_ISA
 };
 #define N_ROWS (sizeof row / sizeof *row)
 
-const tc_isa tc_isa_interpreted = {"interpreted", HOST_MACHINE, 64, 32, true, false, false, false, "", "", "", ""};
+const tc_isa tc_isa_interpreted = {"interpreted", HOST_MACHINE, 64, 32, true, false, false,
+                                   false,         false,        "", "", "",   ""};
 
 const tc_isa *tc_isa_named(const char *name) {
   for (size_t i = 0; i < N_ROWS; i++)

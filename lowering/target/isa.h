@@ -8,7 +8,7 @@
 typedef struct tc_isa {
   const char *name;
   int machine, vector_bytes, registers;
-  bool fma, dots, pairs, lookups;
+  bool fma, dots, pairs, lookups, tiles;
   const char *needs, *without, *cpu, *features;
 } tc_isa;
 

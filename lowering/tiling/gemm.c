@@ -3,6 +3,7 @@
 #include "lowering/tiling/gemm.h"
 
 #include "lazy/trace/node.h"
+#include "lowering/tiling/gemm_tmm.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/kir/index_expr.h"
 #include "lowering/target/host_cpu.h"
@@ -138,11 +139,17 @@ int64_t tc_tiling_panel(int64_t n, tc_type acc) {
 
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
   bool large = TC_MIN(of->m, of->n) >= LEAST_BF16_PAIRS && of->k % 2 == 0;
-  return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
+  bool has = tc_compiler_isa()->dots || tc_compiler_isa()->tiles;
+  return left == TC_BF16 && right == TC_BF16 && large && has && !tc_options_get()->strict;
 }
 
 bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right) {
   return tc_type_is_byte(left) && tc_type_is_byte(right) && of->k % 4 == 0;
+}
+
+bool tc_tiling_tmm(const tc_extent3 *of, tc_type acc, tc_type left, tc_type right) {
+  bool bytes = acc == TC_I32 && tc_tiling_bytes(of, left, right) && TC_MIN(of->m, of->n) >= TC_TMM_SIDE;
+  return tc_compiler_isa()->tiles && (bytes || tc_tiling_pairs(of, left, right));
 }
 
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {
@@ -476,8 +483,25 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }
 
+tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b) {
+  return (tc_gemm_tiling){{b->lanes, b->rows, b->transpose, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel,
+                           b->chunk, b->unit_panels, b->unit_tiles}};
+}
+
+// Given tilings may change the units alone.
+static bool choose_tmm(tc_tiling_params *b, const tc_matmul_facts *f, const tc_gemm_tiling *given) {
+  tc_tiling_choose_tmm(b, f, choose_lanes(f->of.n, TC_TMM_SIDE, 4 * TC_TMM_SIDE));
+  const tc_gemm_tiling model = tc_tiling_of(b);
+  for (int i = 0; i < TC_TILING_UNIT_PANELS; i++)
+    if (given_or(given, i, model.of[i]) != model.of[i]) return false;
+  b->unit_panels = given_or(given, TC_TILING_UNIT_PANELS, b->unit_panels);
+  b->unit_tiles = given_or(given, TC_TILING_UNIT_TILES, b->unit_tiles);
+  return !given || tc_tiling_tmm_is_legal(b, f);
+}
+
 bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_gemm_tiling *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
+  if (f->tmm) return choose_tmm(b, f, given);
   if (given && !is_sane(f, given)) return false;
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
@@ -490,19 +514,11 @@ bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_ge
   return !given || is_legal(b, f);
 }
 
-tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b) {
-  return (tc_gemm_tiling){{b->lanes, b->rows, b->transpose, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel,
-                           b->chunk, b->unit_panels, b->unit_tiles}};
-}
-
 tc_units tc_tiling_units(const tc_tiling_params *b) {
-  return (tc_units){tc_ceil_div(b->n_panels, b->unit_panels),
-                    tc_ceil_div(b->tiles, b->unit_tiles),
-                    b->unit_panels * b->lanes,
-                    b->unit_tiles,
-                    b->tiles,
-                    b->rows,
-                    b->tall};
+  int64_t columns = tc_ceil_div(b->n_panels, b->unit_panels), blocks = tc_ceil_div(b->tiles, b->unit_tiles);
+  tc_units u = {columns, blocks, b->unit_panels * b->lanes, b->unit_tiles, b->tiles, b->rows, b->tall};
+  if (b->tmm) u.unit_tiles *= b->rows, u.tiles = b->tall, u.rows = 1;  // of one row each
+  return u;
 }
 
 bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool any_columns) {
@@ -514,7 +530,7 @@ bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f, bool a
   any.of.m = ANY_ROWS;
   if (!tc_tiling_choose(b, &any, &given)) return false;
   given.of[TC_TILING_ROWS] = MOST_ANY_ROWS;
-  if (b->rows > MOST_ANY_ROWS && !tc_tiling_choose(b, &any, &given)) return false;
+  if (!b->tmm && b->rows > MOST_ANY_ROWS && !tc_tiling_choose(b, &any, &given)) return false;
   b->n_panels = tc_ceil_div(f->of.n, b->lanes);
   return !b->pack_a && !b->transpose && !b->once;
 }

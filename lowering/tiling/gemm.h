@@ -12,7 +12,9 @@
 
 typedef struct tc_tiling_params {
   int lanes, rows;  // the register block: rows x lanes accumulators
-  int64_t tiles, tall;  // tiles of rows: `tall` of `rows` rows, then tiles of one row less
+  // Tiles of rows: `tall` of `rows` rows, then tiles of one row less. By tile registers all have
+  // `rows` rows but perhaps the last one, and tall is the number of rows.
+  int64_t tiles, tall;
   int64_t n_panels;  // panels of `lanes` columns
   int64_t chunk;  // steps of k in a chunk; k: one chunk
   int unroll;  // steps of k in an iteration of the innermost loop
@@ -34,7 +36,11 @@ typedef struct tc_tiling_params {
   // panels
   bool by_panel;
   int64_t a_tiles;  // tiles of a that are packed or widened at a time
+  // true: by tile registers, with both operands packed; lanes and rows are multiples of TC_TMM_SIDE
+  bool tmm;
 } tc_tiling_params;
+
+#define TC_TMM_SIDE 16  // rows and words of a whole tile register
 
 typedef struct tc_extent3 {
   int64_t batch, m, n, k;
@@ -54,6 +60,7 @@ typedef struct tc_matmul_facts {
   tc_extent3 of;
   tc_type acc;
   tc_operand left, right;
+  bool tmm;  // true: multiplied by tile registers (tc_tiling_tmm)
 } tc_matmul_facts;
 
 // Units of work of each batch: columns x blocks of them, and the share of each.
@@ -94,6 +101,9 @@ int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 // Whether bf16 operands are multiplied in pairs along k: a step of k is a word of two elements.
 // Depends on types and shape only, not on how the operands are made.
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
+// Whether such pairs, or bytes whose sums are i32, are multiplied by tile registers. acc: the type
+// of the sums.
+bool tc_tiling_tmm(const tc_extent3 *of, tc_type acc, tc_type left, tc_type right);
 // Whether bytes are multiplied in fours along k: a step of k is a word of four elements. Sums are
 // exact, so that this changes no bit.
 bool tc_tiling_bytes(const tc_extent3 *of, tc_type left, tc_type right);

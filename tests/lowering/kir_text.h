@@ -90,6 +90,23 @@ static bool parse_imm(const tc_kir *n, tc_kir_inst *i, char **at) {
   return true;
 }
 
+// "tmm2 16x8", or of products "tmm0 tmm4 tmm6 16x16x8": into flags and imm.
+static bool parse_tmms(tc_kir_inst *i, char **at) {
+  const bool product = tc_kir_op_of(i)->imm == TC_KIR_IMM_NUMBER;
+  unsigned tmm[3] = {0}, of[3] = {0};
+  int used = 0;
+  if (*at == NULL) return false;
+  if (product) {
+    sscanf(*at, "tmm%u tmm%u tmm%u %ux%ux%u%n", &tmm[0], &tmm[1], &tmm[2], &of[0], &of[1], &of[2], &used);
+    i->imm = tc_kir_tmm_imm(tmm[0], tmm[1], tmm[2]);
+  } else {
+    sscanf(*at, "tmm%u %ux%u%n", &of[2], &of[0], &of[1], &used);
+  }
+  i->flags = tc_kir_tmm_flags(of[0], of[1], of[2]);
+  *at = (*at)[used] == ' ' ? *at + used + 1 : NULL;
+  return used > 0;
+}
+
 static bool parse_inst(tc_kir *n, char *line) {
   tc_kir_inst i = {.lanes = 1, .dtype = TC_I64, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
   uint32_t number;
@@ -103,7 +120,9 @@ static bool parse_inst(tc_kir *n, char *line) {
   if (parse_value_type(word, &type, &lanes)) word = strsep(&at, " ");
   if (!word || !parse_op(word, &op)) return false;
   i.op = (uint8_t)op, i.dtype = (uint8_t)type, i.lanes = (uint16_t)lanes;
-  if (!parse_imm(n, &i, &at)) return false;
+  const bool tmm = tc_kir_is(&i, TC_KIR_TMM), numbered = tc_kir_op_of(&i)->imm == TC_KIR_IMM_NUMBER;
+  if (!(tmm && numbered) && !parse_imm(n, &i, &at)) return false;
+  if (tmm && !parse_tmms(&i, &at)) return false;
   while ((word = strsep(&at, " "))) {
     if (strcmp(word, "mask") == 0)
       k = tc_kir_op_of(&i)->mask;

@@ -11,6 +11,7 @@
 #include "lowering/kir/lookup_tables.h"
 #include "lowering/kir/verify.h"
 #include "runtime/team.h"
+#include "tests/amx/model.h"
 #include "tests/lowering/kir_build.h"
 
 enum { N = TC_KIR_LANES };  // elements of each operand
@@ -284,17 +285,6 @@ Test(interp, float_ops_are_ieee) {
   }
 }
 
-// A denormal as zero.
-static float flushed(float v) {
-  return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v;
-}
-
-static float flushed_bits(uint32_t bits) {
-  float v;
-  memcpy(&v, &bits, sizeof v);
-  return flushed(v);
-}
-
 // Against the definition of Intel's VDPBF16PS, of anything, and of what is about as small as the
 // smallest floats.
 Test(interp, dot_is_of_two_pairs) {
@@ -314,8 +304,7 @@ Test(interp, dot_is_of_two_pairs) {
       run_op(TC_IR_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
       for (int i = 0; i < N; i++) {
         const uint32_t x = (uint32_t)a[i], y = (uint32_t)b[i];
-        const float high = flushed(fmaf(flushed_bits(x & 0xFFFF0000), flushed_bits(y & 0xFFFF0000), flushed(c[i])));
-        const float want = flushed(fmaf(flushed_bits(x << 16), flushed_bits(y << 16), high));
+        const float want = model_float(model_vdpbf16ps(model_bits(c[i]), x, y));
         cr_assert(SAME(r[i], want), "%x . %x + %a gives %a, not %a", x, y, (double)c[i], (double)r[i], (double)want);
       }
     }
@@ -473,7 +462,8 @@ Test(interp, settled_casts_take_denormals_for_zeros) {
         memcpy(&a[i], &bits, sizeof bits);
       }
       run_op(TC_IR_CAST, 1, 1, (tc_type[]){TC_F32}, TC_BF16, lanes_tried[l], (void *[]){a, r});
-      for (int i = 0; i < N; i++) cr_assert_eq(r[i], tc_f32_to_bf16(flushed(a[i])), "%a gives %x", (double)a[i], r[i]);
+      for (int i = 0; i < N; i++)
+        cr_assert_eq(r[i], tc_f32_to_bf16(model_float(model_daz(model_bits(a[i])))), "%a gives %x", (double)a[i], r[i]);
     }
 }
 

@@ -31,6 +31,7 @@ struct tc_interp {
   void *tiles;  // int64_t offsets of the tiles
   uint32_t n_prologue, n_buf, n_tile;
   size_t tile_bytes, pool_at, pool_bytes, frame_bytes;
+  size_t tmm_at;  // in the frame, the tile registers; 0: the kernel has none
   size_t held_bytes;  // of all that it points to
 };
 
@@ -308,6 +309,14 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_kir_inst *i) {
     case TC_IR_UNPACK: return set->unpack[log];
     case TC_IR_INTERLEAVE: return set->interleave[log];
     case TC_IR_REDUCE: return set->halve[i->imm][i->dtype];
+    case TC_IR_TMM_ZERO: return tc_interp_plain.tmm_zero;
+    case TC_IR_TMM_LOAD: return tc_interp_plain.tmm_load;
+    case TC_IR_TMM_STORE: return tc_interp_plain.tmm_store;
+    case TC_IR_TMM_DOT: return set->tmm_dot;
+    case TC_IR_TMM_DOT_SS:
+    case TC_IR_TMM_DOT_SU:
+    case TC_IR_TMM_DOT_US:
+    case TC_IR_TMM_DOT_UU: return tc_interp_plain.tmm_bytes[i->op - TC_IR_TMM_DOT_SS];
     default: return set->map[i->op][first->dtype][scalar];
   }
 }
@@ -389,6 +398,7 @@ static void emit(translation *t, uint32_t at) {
     s->masked = tc_kir_mask_of(i) != TC_NONE;
     s->shift = log_bytes[i->dtype];
   }
+  if (tc_kir_is(i, TC_KIR_TMM)) s->dst = (uint32_t)t->out->tmm_at, s->pieces = i->flags;
   switch (i->op) {
     case TC_IR_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->kir, i->imm)]; break;
     case TC_IR_REDUCE: s->lanes = t->kir->inst[i->src[0]].lanes; break;
@@ -497,6 +507,8 @@ static tc_status translate(const tc_kir *kir, tc_interp *out) {
   for (uint32_t k = 0; k < kir->n_tile; k++) ((int64_t *)out->tiles)[k] = kir->tile[k].offset;
   out->tile_bytes = ((size_t)kir->scratch_bytes + 63) / 64 * 64;
   t.top = (sizeof(tc_interp_head) + ((size_t)kir->n_buf + kir->n_tile) * sizeof(void *) + 63) / 64 * 64;
+  tc_kir_tmm shape[TC_KIR_TMMS];
+  if (tc_kir_tmm_shapes(kir, shape)) out->tmm_at = t.top, t.top += TC_KIR_TMMS * TC_INTERP_TMM_BYTES;
   find_lives(&t);
   find_in_place(&t);
   find_stored(&t);
@@ -559,6 +571,7 @@ void tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64
   for (uint32_t k = 0; k < p->n_tile; k++)
     h->buf[p->n_buf + k] = (char *)worker->scratch + ((const int64_t *)p->tiles)[k];
   memcpy(frame + p->pool_at, p->pool, p->pool_bytes);
+  if (p->tmm_at != 0) memset(frame + p->tmm_at, 0, TC_KIR_TMMS * TC_INTERP_TMM_BYTES);
   for (const tc_interp_step *s = p->steps; s->fn != NULL;) s = s->fn(s, frame);
   for (const tc_interp_step *s = p->steps + p->n_prologue + 1; s->fn != NULL;) s = s->fn(s, frame);
 }

@@ -66,6 +66,71 @@ STEP_MAPS(MAP)
 STEP_TESTS(MAP_TEST)
 STEP_PICKS(MAP_PICK)
 
+// DOT. Results that a multiply-add may not have right are computed once more, lane by lane.
+#define DOT_STEP(x, y, sum) __builtin_fmaf(tc_settled(x), tc_settled(y), sum)
+static const step *FN(DOT, I32, v)(const step *s, char *frame) {
+  A_I32 *d = vector_at(frame, s->dst);
+  const A_I32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]);
+  for (uint32_t left = s->lanes;; left -= 16, d += 16, a += 16, b += 16, c += 16) {
+    uint32_t rare = 0;
+    int32_t sum[16];
+    IVDEP for (int j = 0; j < 16; j++) {
+      const uint32_t x = (uint32_t)a[j], y = (uint32_t)b[j];
+      const uint32_t high = tc_bits_of(DOT_STEP(x & 0xffff0000, y & 0xffff0000, tc_settled((uint32_t)c[j])));
+      const uint32_t both = tc_bits_of(DOT_STEP(x << 16, y << 16, tc_settled(high)));
+      rare |= tc_is_rare_sum(high) | tc_is_rare_sum(both);
+      sum[j] = (int32_t)tc_bits_of(tc_settled(both));
+    }
+    for (int j = 0; j < 16 && rare; j++) sum[j] = (int32_t)tc_exact_dot((uint32_t)a[j], (uint32_t)b[j], (uint32_t)c[j]);
+    memcpy(d, sum, sizeof sum);
+    if (left <= 16) return s + 1;
+  }
+}
+static const step *FN(DOT, I32, s)(const step *s, char *frame) {
+  const uint32_t x = *(const uint32_t *)slot_at(frame, s->src[0]), y = *(const uint32_t *)slot_at(frame, s->src[1]);
+  const uint32_t sum = *(const uint32_t *)slot_at(frame, s->src[2]);
+  *(uint32_t *)slot_at(frame, s->dst) = tc_exact_dot(x, y, sum);
+  return s + 1;
+}
+
+// A row of TMM_DOT: sums of c, whose row of a has `n` words. Rows of b are 16 words apart.
+static void FN(TMM_ROW, I32, v)(uint32_t *c, const uint32_t *a, const uint32_t *b, uint32_t n) {
+  float even[16] = {0}, odd[16] = {0};
+  uint32_t rare = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    const uint32_t x = a[k], *y = b + 16 * (size_t)k;
+    IVDEP for (int j = 0; j < 16; j++) {
+      const uint32_t low = tc_bits_of(DOT_STEP(x << 16, y[j] << 16, even[j]));
+      const uint32_t high = tc_bits_of(DOT_STEP(x & 0xffff0000, y[j] & 0xffff0000, odd[j]));
+      rare |= tc_is_rare_sum(low) | tc_is_rare_sum(high);
+      even[j] = tc_settled(low), odd[j] = tc_settled(high);
+    }
+  }
+  uint32_t sum[16];
+  IVDEP for (int j = 0; j < 16; j++) {
+    const uint32_t both = tc_bits_of(even[j] + odd[j]);
+    sum[j] = tc_bits_of(tc_settled(c[j]) + tc_settled(both));
+    rare |= (uint32_t)tc_bits_are_nan(sum[j]);
+    sum[j] = tc_bits_of(tc_settled(sum[j]));
+  }
+  for (int j = 0; j < 16 && rare; j++) {
+    uint32_t chain[2] = {0, 0};
+    for (uint32_t k = 0; k < n; k++) {
+      chain[0] = tc_exact_fma(a[k] << 16, b[16 * (size_t)k + j] << 16, chain[0]);
+      chain[1] = tc_exact_fma(a[k] & 0xffff0000, b[16 * (size_t)k + j] & 0xffff0000, chain[1]);
+    }
+    sum[j] = tc_exact_add(c[j], tc_exact_add(chain[0], chain[1]));
+  }
+  memcpy(c, sum, sizeof sum);
+}
+static const step *FN(TMM_DOT, I32, v)(const step *s, char *frame) {
+  uint32_t *c = tmm_at(frame, s, s->imm & 255);
+  const uint32_t *a = tmm_at(frame, s, s->imm >> 8 & 255), *b = tmm_at(frame, s, (unsigned)(s->imm >> 16));
+  for (uint32_t m = 0; m < (s->pieces & 255); m++)
+    FN(TMM_ROW, I32, v)(c + 16 * (size_t)m, a + 16 * (size_t)m, b, s->pieces >> 16);
+  return s + 1;
+}
+
 // One element times a vector, plus a vector.
 #define SCALED(NAME, TY, FMA, FROM) \
   static const step *FN(NAME, TY, v)(const step *s, char *frame) { \
@@ -290,13 +355,13 @@ static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
 #define STEPS_NAME_(isa) steps_##isa
 // clang-format off
 static const step_set STEPS_NAME(ISA) = {
-    STEP_MAPS(ENTRY) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE)
+    STEP_MAPS(ENTRY) ENTRY(DOT, I32, 0) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE)
     ENTRY_CASTS(BOOL) ENTRY_CASTS(U8) ENTRY_CASTS(I8) ENTRY_CASTS(I16) ENTRY_CASTS(I32) ENTRY_CASTS(I64)
     ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
     ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
     ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
     STEP_PAIRS(ENTRY_PAIR) STEP_TESTS_OF_PICKS(ENTRY_PICK)
-    .fma_fma = FN(FMA_FMA, F32, v), .cast_settled = FN(SETTLE_BF16, F32, v),
+    .fma_fma = FN(FMA_FMA, F32, v), .cast_settled = FN(SETTLE_BF16, F32, v), .tmm_dot = FN(TMM_DOT, I32, v),
     .scaled[TC_F32] = FN(SCALED, F32, v), .scaled[TC_F64] = FN(SCALED, F64, v),
     .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
 #ifdef STREAM
@@ -310,3 +375,4 @@ static const step_set STEPS_NAME(ISA) = {
 #endif
 };
 // clang-format on
+#undef DOT_STEP

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/codegen/interp/bf16_dot.h"
 #include "lowering/kir/lookup_tables.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -107,24 +108,6 @@ static inline float scaled(float x, float n) {
   const int32_t i = (int32_t)(bits - 0x4B400000u), half = i >> 1;
   return x * power_of_two(half) * power_of_two(i - half);
 }
-// A bf16 as a float, and a float, where denormals count as zeros.
-static inline float settled(uint32_t bits) {
-  float v;
-  if ((bits & 0x7f800000) == 0) bits &= 0x80000000;
-  memcpy(&v, &bits, sizeof v);
-  return v;
-}
-static inline uint32_t bits_of(float v) {
-  uint32_t bits;
-  memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
-// DOT, of bits that are floats. Macros, so that fmaf is an instruction in the functions of sets
-// that have one.
-#define DOT_STEP(x, y, sum) settled(bits_of(__builtin_fmaf(settled(x), settled(y), sum)))
-#define DOT_OF(x, y, sum) \
-  bits_of(DOT_STEP((uint32_t)(x) << 16, (uint32_t)(y) << 16, \
-                   DOT_STEP((uint32_t)(x) & 0xffff0000, (uint32_t)(y) & 0xffff0000, settled((uint32_t)(sum)))))
 // DOT4, of signed bytes where bits 0 (of x) and 1 (of y) of `is_signed` say so. A flip of the sign
 // bit and a subtraction extend a signed byte.
 static inline uint32_t dot4_of(int64_t is_signed, uint32_t x, uint32_t y, uint32_t sum) {
@@ -171,7 +154,7 @@ static inline int32_t looked_up(int64_t table, int32_t at) {
 #define PUT_BF16_i(v) put_bf16(odd_from_i64(v))
 #define PUT_BF16_f(v) put_bf16(v)
 #define PUT_BF16_d(v) put_bf16(odd_from_f64(v))
-#define PUT_SETTLE(v) put_bf16(settled(bits_of(v)))
+#define PUT_SETTLE(v) put_bf16(tc_settled(tc_bits_of(v)))
 #define PUT_F32_i(v) ((float)(v))
 #define PUT_F32_f(v) (v)
 #define PUT_F32_d(v) ((float)(v))
@@ -217,7 +200,7 @@ F32_OP(MAX, LARGER)
   EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
   EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
   EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
-  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT, I32, DOT_OF(x, y, z)) X(DOT4, I32, dot4_of(s->imm, (uint32_t)x, (uint32_t)y, (uint32_t)z)) X(LOOKUP, I32, looked_up(s->imm, x)) \
+  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT4, I32, dot4_of(s->imm, (uint32_t)x, (uint32_t)y, (uint32_t)z)) X(LOOKUP, I32, looked_up(s->imm, x)) \
   X(LDEXP, F32, scaled(x, y))                                                                                              \
   EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
   EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \
@@ -383,6 +366,56 @@ static const step *step_call2(const step *s, char *frame) {
   return s + 1;
 }
 
+// ---- Tile registers: rows of 16 words, zeros behind a row's own ----
+
+static const step *step_tmm_zero(const step *s, char *frame) {
+  memset(tmm_at(frame, s, s->pieces >> 16), 0, TC_INTERP_TMM_BYTES);
+  return s + 1;
+}
+static const step *step_tmm_load(const step *s, char *frame) {
+  const size_t rows = s->pieces & 255, bytes = 4 * (s->pieces >> 8 & 255);
+  const char *from = buffer_at(frame, s);
+  const uint64_t apart = *(const uint64_t *)slot_at(frame, s->src[1]) << s->shift;
+  char *to = memset(tmm_at(frame, s, s->pieces >> 16), 0, TC_INTERP_TMM_BYTES);
+  for (size_t m = 0; m < rows; m++) memcpy(to + 64 * m, (const char *)((uintptr_t)from + m * apart), bytes);
+  return s + 1;
+}
+static const step *step_tmm_store(const step *s, char *frame) {
+  const size_t rows = s->pieces & 255, bytes = 4 * (s->pieces >> 8 & 255);
+  char *to = buffer_at(frame, s);
+  const uint64_t apart = *(const uint64_t *)slot_at(frame, s->src[1]) << s->shift;
+  const char *from = (const char *)tmm_at(frame, s, s->pieces >> 16);
+  for (size_t m = 0; m < rows; m++) memcpy((char *)((uintptr_t)to + m * apart), from + 64 * m, bytes);
+  return s + 1;
+}
+static inline int32_t byte_of(uint32_t word, int i, bool is_signed) {
+  const uint32_t byte = word >> 8 * i & 255;
+  return is_signed ? (int8_t)byte : (int32_t)byte;
+}
+static inline const step *tmm_bytes(const step *s, char *frame, bool a_signed, bool b_signed) {
+  const uint32_t rows = s->pieces & 255, groups = s->pieces >> 16;
+  uint32_t *c = tmm_at(frame, s, s->imm & 255);
+  const uint32_t *a = tmm_at(frame, s, s->imm >> 8 & 255), *b = tmm_at(frame, s, (unsigned)(s->imm >> 16));
+  for (uint32_t m = 0; m < rows; m++)
+    for (uint32_t k = 0; k < groups; k++)
+      for (uint32_t j = 0; j < 16; j++)
+        for (int i = 0; i < 4; i++)
+          c[16 * m + j] += (uint32_t)(byte_of(a[16 * m + k], i, a_signed) * byte_of(b[16 * k + j], i, b_signed));
+  return s + 1;
+}
+static const step *step_tmm_ss(const step *s, char *frame) {
+  return tmm_bytes(s, frame, true, true);
+}
+static const step *step_tmm_su(const step *s, char *frame) {
+  return tmm_bytes(s, frame, true, false);
+}
+static const step *step_tmm_us(const step *s, char *frame) {
+  return tmm_bytes(s, frame, false, true);
+}
+static const step *step_tmm_uu(const step *s, char *frame) {
+  return tmm_bytes(s, frame, false, false);
+}
+
 #define NUM_OF(TY, from_double) \
   static const step *step_num_##TY(const step *s, char *frame) { \
     const uint64_t bits = head_of(frame)->num[s->imm]; \
@@ -411,6 +444,10 @@ const tc_interp_plain_steps tc_interp_plain = {
     .prefetch = step_prefetch,
     .place = {step_place1, step_place2, step_place3, step_place4},
     .call = {step_call1, step_call2},
+    .tmm_zero = step_tmm_zero,
+    .tmm_load = step_tmm_load,
+    .tmm_store = step_tmm_store,
+    .tmm_bytes = {step_tmm_ss, step_tmm_su, step_tmm_us, step_tmm_uu},
     .num = {[TC_BOOL] = step_num_BOOL,
             [TC_U8] = step_num_U8,
             [TC_I8] = step_num_I8,

@@ -53,6 +53,7 @@ typedef struct tc_interp_set {
   tc_interp_fn *pick[TC_N_KIR_OPS];  // SELECT of values of 4 bytes by a comparison of F32
   tc_interp_fn *store_streaming;  // optional: past the caches
   tc_interp_fn *cast_settled;  // F32 to BF16
+  tc_interp_fn *tmm_dot;  // TMM_DOT
   tc_interp_fn *look_up;  // optional: a better LOOKUP of vectors
   tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
 } tc_interp_set;
@@ -65,6 +66,7 @@ typedef struct tc_interp_plain_steps {
   // Of one to so many values: src[1] and so on are their slots, 16 bits of imm each the buffers.
   tc_interp_fn *place[TC_INTERP_PLACES];
   tc_interp_fn *call[2];  // of one operand, of two
+  tc_interp_fn *tmm_zero, *tmm_load, *tmm_store, *tmm_bytes[4];  // tmm_bytes: by TMM_DOT_SS and so on
   tc_interp_fn *num[TC_N_TYPES];
 } tc_interp_plain_steps;
 
@@ -83,6 +85,13 @@ static inline void *vector_at(char *frame, uint32_t offset) {
 static inline char *buffer_at(char *frame, const tc_interp_step *s) {
   const int64_t e = *(const int64_t *)slot_at(frame, s->src[0]);
   return (char *)((uintptr_t)head_of(frame)->buf[s->imm] + ((uint64_t)e << s->shift));
+}
+
+// A tile register. Of steps with tile registers, dst is the offset of register 0, and pieces are
+// the instruction's flags.
+#define TC_INTERP_TMM_BYTES (TC_KIR_TMM_MOST * TC_KIR_TMM_MOST * sizeof(uint32_t))
+static inline uint32_t *tmm_at(char *frame, const tc_interp_step *s, unsigned k) {
+  return (uint32_t *)slot_at(frame, s->dst + (uint32_t)(k * TC_INTERP_TMM_BYTES));
 }
 
 // The functions of the best set that this processor has.

@@ -160,18 +160,45 @@ static LLVMValueRef without_denormals(tc_llvm_build *b, unsigned lanes, LLVMValu
   return LLVMBuildBitCast(b->b, bits, tc_llvm_value_type(b, TC_F32, lanes), "");
 }
 
+// Whether the bits of floats, without their sign, exceed `size`. Those of NaNs exceed infinity's.
+static LLVMValueRef exceeds(tc_llvm_build *b, unsigned lanes, LLVMValueRef bits, int64_t size) {
+  LLVMValueRef magnitude = LLVMBuildAnd(b->b, bits, tc_llvm_int(b->i32, INT32_MAX, lanes), "");
+  return LLVMBuildICmp(b->b, LLVMIntUGT, magnitude, tc_llvm_int(b->i32, size, lanes), "");
+}
+
+// The bits of x y + sum by the rules of codegen/interp/bf16_dot.h, from bits of floats.
+static LLVMValueRef dot_step(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
+  LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes), wide = tc_llvm_value_type(b, TC_F64, lanes);
+  LLVMValueRef in[] = {x, y, sum}, f[3], d[3];
+  for (int i = 0; i < 3; i++) {
+    f[i] = without_denormals(b, lanes, in[i]);
+    d[i] = LLVMBuildFPExt(b->b, f[i], wide, "");
+  }
+  LLVMValueRef v = intrinsic1(b, "llvm.fma", f, 3);
+  if (v == NULL) return NULL;
+  v = LLVMBuildBitCast(b->b, v, whole, "");
+  LLVMValueRef sign = LLVMBuildAnd(b->b, v, tc_llvm_int(b->i32, INT32_MIN, lanes), "");
+  // What rounds to 2^-126 among denormals counts as zero below 2^-126 - 2^-151.
+  LLVMValueRef exact = LLVMBuildFAdd(b->b, LLVMBuildFMul(b->b, d[0], d[1], ""), d[2], "");
+  if ((exact = intrinsic1(b, "llvm.fabs", &exact, 1)) == NULL) return NULL;
+  LLVMValueRef small = LLVMBuildFCmp(b->b, LLVMRealOLT, exact, tc_llvm_float(b->f64, 0x1p-126 - 0x1p-151, lanes), "");
+  LLVMValueRef is_nan = exceeds(b, lanes, v, 0x7f800000);
+  v = LLVMBuildSelect(b->b, small, sign, v, "");
+  v = LLVMBuildSelect(b->b, is_nan, tc_llvm_int(b->i32, (int32_t)0xffc00000, lanes), v, "");
+  for (int i = 2; i >= 0; i--) {
+    LLVMValueRef quiet = LLVMBuildOr(b->b, in[i], tc_llvm_int(b->i32, 0x00400000, lanes), "");
+    v = LLVMBuildSelect(b->b, exceeds(b, lanes, in[i], 0x7f800000), quiet, v, "");
+  }
+  return v;
+}
+
 static LLVMValueRef dot_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
   LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes);
   LLVMValueRef upper = tc_llvm_int(b->i32, -0x10000, lanes), half = tc_llvm_int(b->i32, 16, lanes);
-  sum = without_denormals(b, lanes, LLVMBuildBitCast(b->b, sum, whole, ""));
-  for (int low = 0; low < 2; low++) {
-    LLVMValueRef f[] = {low ? LLVMBuildShl(b->b, x, half, "") : LLVMBuildAnd(b->b, x, upper, ""),
-                        low ? LLVMBuildShl(b->b, y, half, "") : LLVMBuildAnd(b->b, y, upper, ""), sum};
-    for (int i = 0; i < 2; i++) f[i] = without_denormals(b, lanes, f[i]);
-    if ((sum = intrinsic1(b, "llvm.fma", f, 3)) == NULL) return NULL;
-    sum = without_denormals(b, lanes, LLVMBuildBitCast(b->b, sum, whole, ""));
-  }
-  return sum;
+  sum = LLVMBuildBitCast(b->b, sum, whole, "");
+  sum = dot_step(b, lanes, LLVMBuildAnd(b->b, x, upper, ""), LLVMBuildAnd(b->b, y, upper, ""), sum);
+  if (sum != NULL) sum = dot_step(b, lanes, LLVMBuildShl(b->b, x, half, ""), LLVMBuildShl(b->b, y, half, ""), sum);
+  return sum != NULL ? LLVMBuildBitCast(b->b, sum, tc_llvm_value_type(b, TC_F32, lanes), "") : NULL;
 }
 
 // The sum of products of bf16 pairs (DOT), by an instruction that some processors have. LLVM's

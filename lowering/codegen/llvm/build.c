@@ -14,6 +14,7 @@
 
 #include "lowering/codegen/llvm/address.h"
 #include "lowering/codegen/llvm/debug_lines.h"
+#include "lowering/codegen/llvm/tmm.h"
 #include "lowering/codegen/llvm/values.h"
 #include "runtime/arena.h"
 
@@ -156,7 +157,7 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_IR_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
     case TC_IR_UNPACK: v = tc_llvm_unpack(b, inst); break;
     case TC_IR_REDUCE: v = tc_llvm_reduce(b, inst); break;
-    default: v = tc_llvm_arith(b, inst); break;
+    default: v = tc_kir_is(inst, TC_KIR_TMM) ? tc_llvm_tmm(b, inst) : tc_llvm_arith(b, inst); break;
   }
   if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_kir_op_name((tc_kir_op)inst->op));
   b->val[at] = v;
@@ -234,6 +235,9 @@ static tc_llvm_can find_can(const char *features) {
                     : avx2                                        ? 8
                                                                   : 4,
       .gather = avx512,
+      .tmm = has_feature(features, "amx-tile"),
+      .tmm_bf16 = has_feature(features, "amx-bf16"),
+      .tmm_bytes = has_feature(features, "amx-int8"),
       .two_registers = !has_feature(features, "neon"),
   };
 }
@@ -266,8 +270,10 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   LLVMBasicBlockRef body = new_block(b);
   LLVMPositionBuilderAtEnd(b->b, body);
   for (uint32_t i = 0; i < kir->n_inst; i++) b->calls |= kir->inst[i].op == TC_IR_CALL;
+  ok = tc_llvm_enter_tmms(b);
   for (uint32_t i = 0; ok && i < kir->n_inst; i++) ok = print_inst(b, i);
   if (ok && b->n_frames > 0) ok = tc_llvm_fail(b, "a loop or if is not closed") != NULL;
+  ok = ok && tc_llvm_leave_tmms(b);
   if (ok) {
     // Non-temporal stores are not ordered by the stores with which a worker reports that it is
     // done.

@@ -22,6 +22,7 @@ typedef struct tc_llvm_can {
   unsigned dot4_lanes;  // most lanes of an instruction for DOT4, which has 4, 8 .. lanes; 0: there is none
   unsigned pair_lanes;  // the same of one that adds products of 16 bits in pairs
   bool gather;          // gathers and scatters of 4 and 8 bytes
+  bool tmm, tmm_bf16, tmm_bytes;  // tile registers, their products of bf16, and of bytes
   bool two_registers;   // an address may be two registers and a constant
 } tc_llvm_can;
 
@@ -55,6 +56,9 @@ typedef struct tc_llvm_build {
   // Stack arrays of 64 doubles and of 64 bytes for loops over lanes.
   LLVMValueRef lane_slot[2], mask_slot;
   LLVMValueRef zero_slot, sink_slot;  // what a masked-off lane reads (0) and writes
+  // The caller's configuration and contents of tile registers, on the stack; NULL: the kernel has
+  // none.
+  LLVMValueRef tmm_config, tmm_data;
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   tc_llvm_frame *frame;
   tc_llvm_var *vars;

@@ -16,7 +16,7 @@
 // zero. If heads have one query row each and share a key head, those heads are the rows.
 // Where matmul multiplies bf16 in pairs (emit/matmul/matmul.c), forward attention does too. Queries
 // are read as words where they lie, and keys and values are packed as words. Weights are rounded to
-// bf16; their sum is of the values before rounding.
+// bf16; their sum is of the values before rounding. By tile registers likewise (tmm.c).
 // Scores in f32 are Winograd inner products (tile.h) where the instruction set gains by them and
 // elements are small. Speed and errors: docs/measurements.md.
 //
@@ -33,7 +33,6 @@
 #include "runtime/options.h"
 
 #define KEYS 512  // of a block, forward; half for heads longer than LONG_HEAD, and half of that again backward
-#define WIDEST 64  // lanes of the widest panel
 #define LONG_HEAD 128  // elements of a query
 #define STATE_BYTES 262144  // of a unit's weighted values so far
 #define WANTED_UNITS 32  // units at least, if there are rows enough
@@ -67,8 +66,9 @@ static bool uses_winograd_dot(const tc_attention_emitter *p, const tc_isa *isa) 
 static void choose_key_blocks(tc_attention_emitter *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
-  bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 &&
-               !tc_options_get()->strict;
+  bool dots = isa->dots && p->f > FEW_ROWS, tmm = isa->tiles && p->f >= TC_ATTENTION_MOST_ROWS;
+  bool pairs = p->q.type == TC_BF16 && (dots || tmm) && !p->backward && p->e % 2 == 0 && !tc_options_get()->strict;
+  p->tmm = pairs && tmm;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
   p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
@@ -79,11 +79,12 @@ static void choose_key_blocks(tc_attention_emitter *p) {
   p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
-  p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
+  p->block = TC_MIN(p->block, ceil_to(p->keys, TC_ATTENTION_WIDEST));
   p->key_group = p->keys > TC_CHAIN_BLOCKS * p->block ? TC_CHAIN_BLOCKS * p->block : 0;
   p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) /
             ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
-  p->pitch = p->block + WIDEST + TC_ATTENTION_STEP;
+  if (p->tmm) p->rows = TC_ATTENTION_MOST_ROWS;
+  p->pitch = p->block + TC_ATTENTION_WIDEST + TC_ATTENTION_STEP;
   p->winograd_dot = uses_winograd_dot(p, isa);
   p->row_scale = p->winograd_dot ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
   int64_t state = ceil_to(p->ev, p->vector) * size,
@@ -155,6 +156,7 @@ typedef struct forward {
   tc_attention_emitter *p;
   row_state state, total;  // total: with groups of blocks, of the groups that are done
   int queries, panels, values, scores, weights, shrink;  // tiles; weights: the scores' tile, or one of bf16
+  int tail, mixed;  // tiles, by tile registers: the last values, and weighted values
   tc_attention_winograd_dot dot;
   tc_val begins_pair;  // mask: whether each of TC_ATTENTION_WINOGRAD_DOT columns begins a pair
   bool pack_values;
@@ -168,22 +170,32 @@ static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
   return p->step == 1 ? keys : bin(p->s, TC_IR_DIV, plus(p->s, keys, p->step - 1), i64(p->s, p->step));
 }
 
+// Stores zeros as the weights of the keys behind the last step of the softmax. A step of their
+// product with values is two such steps.
+static void clear_last_weights(forward *f, tc_val count) {
+  tc_attention_emitter *p = f->p;
+  tc_val at = times(p->s, div_by(p->s, plus(p->s, count, TC_ATTENTION_STEP - 1), TC_ATTENTION_STEP), TC_ATTENTION_STEP);
+  tc_val zero = tc_build_cast_bf16_daz(E, splat(p->s, number(p, 0), TC_ATTENTION_STEP));
+  for (int i = 0; i < p->rows; i++) store(p->s, f->weights, plus(p->s, at, i * p->pitch), zero);
+}
+
 // Replaces a tile of scores by weights. Stores each row's greatest score and sum, and the factor by
 // which earlier results shrink. Rows are interleaved: their chains overlap.
 static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
   int n = (int)p->rows;
-  tc_val rows[TC_ATTENTION_ROWS], top[TC_ATTENTION_ROWS], sum[TC_ATTENTION_ROWS], less[TC_ATTENTION_ROWS],
-      wide[TC_ATTENTION_ROWS], before[TC_ATTENTION_ROWS], unseen = number(p, -INFINITY),
-                                                          state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
+  enum { MOST = TC_ATTENTION_MOST_ROWS };
+  tc_val rows[MOST], top[MOST], sum[MOST], less[MOST], wide[MOST], before[MOST],
+      unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   tc_attention_rows_from(p, row, rows);
   for (int i = 0; i < n; i++) top[i] = var(p->s, splat(p->s, unseen, TC_ATTENTION_STEP));
   for (tc_attention_steps x = tc_attention_steps_of(p, rows, f->k0, f->k1); tc_attention_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
       tc_val at = plus(p->s, x.at, i * p->pitch), seen = seen_by(p, &x, i),
              v = load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE);
+      if (p->tmm) v = mul(p->s, v, tc_attention_key_scale(p));
       v = tc_attention_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
-      if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
+      if (seen != TC_NONE || p->has_mask || p->tmm) store(p->s, f->scores, at, v);
       set(p->s, top[i], select_val(p->s, bin(p->s, TC_IR_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
@@ -205,6 +217,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_atten
     set(p->s, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
+  if (p->tmm) clear_last_weights(f, count);
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p->s, sum[i], TC_IR_ADD), at = plus(p->s, state, i);
     if (!p->one_block) {
@@ -242,13 +255,19 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   tc_attention_emitter *p = f->p;
   int rows = (int)p->rows;
   for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
-    tc_val acc[TC_ATTENTION_ROWS],
+    tc_val acc[TC_ATTENTION_MOST_ROWS],
         at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
     tc_attention_matmul_operand weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step};
     tc_attention_matmul_operand values = tile_side(p, f->values, at, 0, f->value_pitch);
     if (!f->pack_values) values.buf = p->v.buf, values.type = p->v.type;
-    tc_attention_clear(p, rows, x.lanes, acc);
-    tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
+    if (p->tmm) {
+      tc_attention_tmm_mix(p, f->weights, &values, x.lanes, count, f->tail, f->mixed);
+      for (int i = 0; i < rows; i++)
+        acc[i] = load(p->s, f->mixed, p->acc, x.lanes, i64(p->s, i * TC_ATTENTION_WIDEST), TC_NONE);
+    } else {
+      tc_attention_clear(p, rows, x.lanes, acc);
+      tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
+    }
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p->s, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
@@ -368,7 +387,7 @@ static void prepare_keys(forward *f, tc_val count) {
 
 // Returns whether queries are read where they lie.
 static bool reads_queries(const tc_attention_emitter *p) {
-  return !p->winograd_dot && (p->q.type == p->acc || p->step > 1);
+  return !p->winograd_dot && !p->tmm && (p->q.type == p->acc || p->step > 1);
 }
 
 static void forward_tile(forward *f, tc_val row) {
@@ -379,10 +398,12 @@ static void forward_tile(forward *f, tc_val row) {
          count = sub(s, stop, f->k0);
   if (!p->one_block && p->causal) begin_if(s, bin(s, TC_IR_GT, count, i64(s, 0)));
   prepare_keys(f, count);
-  tc_val rows[TC_ATTENTION_ROWS];
+  tc_val rows[TC_ATTENTION_MOST_ROWS];
   tc_attention_matmul_operand queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
   tc_val top = TC_NONE;
-  if (p->winograd_dot) {
+  if (p->tmm) {
+    tc_attention_tmm_queries(p, row, f->queries);
+  } else if (p->winograd_dot) {
     top = pack_queries(f, row);
     queries = tile_side(p, f->queries, i64(s, 0), ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT), 1);
   } else if (reads_queries(p)) {
@@ -399,6 +420,8 @@ static void forward_tile(forward *f, tc_val row) {
   next.row = plus(s, row, p->rows), next.key = plus(s, count, p->lanes), next.value = f->pack_values ? next.key : count;
   if (p->reads_keys)
     with_keys_in_place(p, queries, f->k0, stop, f->scores);
+  else if (p->tmm)
+    tc_attention_tmm_scores(p, f->queries, f->panels, count, f->scores, &next);
   else
     make_scores(f, queries, top, count, &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
@@ -517,7 +540,11 @@ static void forward_kernel(tc_attention_emitter *p) {
   if (!p->reads_keys)
     f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_emit_tile(s, p->packed_type, p->block / p->step * columns);
-  if (!reads_queries(p))
+  if (p->tmm) {
+    f.queries = tc_emit_tile(s, TC_I32, p->rows * tc_attention_tmm_pitch(p));
+    f.tail = tc_emit_tile(s, TC_I32, p->rows * TC_ATTENTION_WIDEST);
+    f.mixed = tc_emit_tile(s, p->acc, p->rows * TC_ATTENTION_WIDEST);
+  } else if (!reads_queries(p))
     f.queries = tc_emit_tile(
         s, p->acc,
         p->rows * ceil_to(p->e, p->winograd_dot ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);

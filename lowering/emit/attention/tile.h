@@ -8,7 +8,9 @@
 
 // Rows of a tile: with 4 vectors of 16 lanes, or 2 of 8, the accumulators fill the registers.
 #define TC_ATTENTION_ROWS 6
+#define TC_ATTENTION_MOST_ROWS 16  // rows of a tile by tile registers
 #define TC_ATTENTION_STEP 16  // lanes of the softmax
+#define TC_ATTENTION_WIDEST 64  // lanes of the widest panel
 
 // One operand of a matmul: element at + i * row + k * step, or rows[i] + k * step if rows is not
 // NULL. i counts accumulators. buf is an operand's buffer or a tile.
@@ -76,7 +78,7 @@ typedef struct tc_attention_steps {
   int iteration;
   // first key of the step; numbers of its keys, or TC_NONE in steps that every row sees whole
   tc_val at, keys;
-  tc_val limit[TC_ATTENTION_ROWS];  // number of keys of the block that each row sees
+  tc_val limit[TC_ATTENTION_MOST_ROWS];  // number of keys of the block that each row sees
 } tc_attention_steps;
 
 static inline int64_t ceil_to(int64_t n, int64_t of) {
@@ -153,6 +155,21 @@ void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_matmul_opera
 void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels,
                                     int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *dot,
                                     const tc_attention_prefetch *next);
+// ---- tmm.c: the same by tile registers, of TC_ATTENTION_MOST_ROWS rows ----
+
+// Words of a row of packed queries.
+int64_t tc_attention_tmm_pitch(const tc_attention_emitter *p);
+// Packs the queries of the rows from `row` on; those past the last repeat it.
+void tc_attention_tmm_queries(tc_attention_emitter *p, tc_val row, int tile);
+// Multiplies packed queries by the panels of keys up to `count`, into a tile, without the scale.
+void tc_attention_tmm_scores(tc_attention_emitter *p, int queries, int panels, tc_val count, int tile,
+                             const tc_attention_prefetch *next);
+// Multiplies a tile of weights by `lanes` columns of packed values, of `count` keys, into a tile
+// whose rows are TC_ATTENTION_WIDEST apart. Weights behind them, up to a whole step, are zeros.
+// tail: a tile of 16 such rows of words.
+void tc_attention_tmm_mix(tc_attention_emitter *p, int weights, const tc_attention_matmul_operand *values, int lanes,
+                          tc_val count, int tail, int tile);
+
 // Ends the previous panel and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);
 

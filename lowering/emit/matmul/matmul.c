@@ -19,6 +19,8 @@
 // of bf16 pairs is worth it (isa.def), a step of k is a pair. Both operands are then 32-bit words
 // of two neighbours along k, packed or read where they lie. That instruction flushes denormals, so
 // TC_STRICT does without it. Why it is not always worth it: docs/measurements.md.
+// Where the processor has tile registers (isa.def), the same matmuls are multiplied by these
+// (tmm_kernel.c). Sums are then chains of their own order.
 //
 // Bytes, whose sums are i32, are multiplied in fours where k is a multiple of four. A step is then
 // a word of four neighbours along k (DOT4). Such sums are exact, whatever the step.
@@ -47,7 +49,10 @@ static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
     u->k1 = least(s, add_i64(s, u->k0, p->by.chunk), u->chain_end);
   }
   if (p->by.pack) tc_matmul_pack(p, u);
-  tc_matmul_multiply_unit(p, u);
+  if (p->tmm)
+    tc_matmul_multiply_tmm(p, u);
+  else
+    tc_matmul_multiply_unit(p, u);
   if (p->chunks) end(s);
   if (chains) end(s);
 }
@@ -76,10 +81,13 @@ static bool choose_step(tc_matmul_emitter *p) {
   bool words = p->step > 1, transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k,
        left = transposed || (p->a.col == 1 && p->a.segment % p->step == 0);
   p->packed_type = words ? TC_I32 : p->acc;
+  p->tmm = tc_tiling_tmm(&p->of, p->acc, type, right);
   p->of.k /= p->step, p->a.segment /= p->step;
   p->halves = p->b.words && !words;
   if (p->halves) p->b.row /= 2;
   bool left_fits = words ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !words;
+  // Tile registers read whole panels of whole registers in place.
+  if (p->tmm && p->b.panel) right_fits &= p->b.panel % TC_TMM_SIDE == 0 && p->of.k % TC_TMM_SIDE == 0;
   if (bytes) p->way = tc_multiply_bytes(type, right);
   if (left_fits && right_fits) return true;
   return tc_emit_store_first(p->s, in[left_fits], "words do not lie side by side");
@@ -100,7 +108,7 @@ static int64_t in_steps(const tc_matmul_emitter *p, int64_t distance) {
 // Returns what tilings depend on. Of pairs, distances count words, except along k, where two
 // elements are a step.
 static tc_matmul_facts facts_of(const tc_matmul_emitter *p) {
-  tc_matmul_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
+  tc_matmul_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b), p->tmm};
   f.left.row = in_steps(p, f.left.row);
   if (!p->b.words) f.right.col = in_steps(p, f.right.col);
   return f;
@@ -112,11 +120,15 @@ static void make_tiles(tc_matmul_emitter *p) {
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
   if (by->transpose) p->transposed = tc_emit_tile(p->s, transposed_type(p), vector_lanes(p) * by->lanes);
+  if (by->tmm) p->packed_a = tc_emit_tile(p->s, TC_I32, by->a_tiles * by->rows * by->chunk);
   if (by->pack_a || by->widen_a)
     p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
   int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
   bool waits = p->chains ? by->transpose || by->chunk < p->chain : !p->direct || by->transpose || by->stream;
-  if (waits) p->sums = tc_emit_tile(p->s, p->acc, sums);
+  if (by->tmm)
+    p->sums = tc_emit_tile(p->s, p->acc, tile);
+  else if (waits)
+    p->sums = tc_emit_tile(p->s, p->acc, sums);
   if (p->chains) p->totals = tc_emit_tile(p->s, p->acc, sums);
   if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_emit_tile(p->s, p->acc, sums);
 }
@@ -161,7 +173,7 @@ static void find_read(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
-  if (p->chunks || p->chains || p->units || p->by.transpose || p->by.stream || p->a.segment < p->of.k) return;
+  if (p->chunks || p->chains || p->units || p->tmm || p->by.transpose || p->by.stream || p->a.segment < p->of.k) return;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {
@@ -230,7 +242,7 @@ void tc_emitter_matmul(tc_emit_ctx *s) {
   p->chunks = p->by.chunk < p->of.k;
   p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;
-  p->direct &= !p->chunks && !p->chains;
+  p->direct &= !p->chunks && !p->chains && !p->tmm;
   make_tiles(p);
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;

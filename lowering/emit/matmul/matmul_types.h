@@ -1,4 +1,4 @@
-// Declares the state of a matmul's emission, shared by matmul.c, pack.c, micro_kernel.c and gemv.c.
+// Declares the state of a matmul's emission, shared by the files beside it.
 // Private to matmul/.
 //
 // Invariants: failures stick in the context, as builder.h says.
@@ -19,6 +19,7 @@ typedef struct tc_matmul_emitter {
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // extents; k counts steps
   int step;  // elements of k in a step: 2, 4: pairs of bf16, four bytes, multiplied as words; 1: single elements
+  bool tmm;  // true: by tile registers (tmm_kernel.c)
   bool halves;  // true: b is in memory as words, whose halves are multiplied one after the other
   tc_type packed_type;  // of packed operands: the accumulators' type, or words
   tc_tiling_params by;  // the tiling
@@ -144,6 +145,8 @@ void tc_matmul_pack_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, c
 tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i);
 tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val k);
 tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at);
+// Returns the value of an index at the given value of a range.
+tc_val tc_matmul_at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range, tc_val value);
 // Adds steps k0 to k1 to the accumulators of the current panel.
 void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
                           tc_val *acc);
@@ -157,10 +160,17 @@ void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apar
 // Computes rows x lanes elements at the current panel, with their epilogue. so_far: as above.
 void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
                         tc_val so_far);
+// Applies the epilogue to one row at the current panel, whose sums are given.
+void tc_matmul_finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum);
 // Applies the epilogue to `rows` rows at the current panel, whose sums over all of k are in memory.
 void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums);
 // Multiplies the unit's rows by its panels, at its chunk.
 void tc_matmul_multiply_unit(tc_matmul_emitter *p, const tc_matmul_unit *u);
+
+// ---- tmm_kernel.c ----
+
+// Multiplies the unit's rows by its panels, at its chunk, by tile registers.
+void tc_matmul_multiply_tmm(tc_matmul_emitter *p, const tc_matmul_unit *u);
 
 // ---- gemv.c ----
 
