@@ -55,6 +55,31 @@ static void take_domain(tc_fusion *gp, const tc_fusion *of) {
   gp->kind = of->kind, gp->a = of->a, gp->f = of->f, gp->k = of->k;
 }
 
+// Whether n reads, beside the fusion and numbers, weights of bytes alone. n_weight counts these.
+static bool reads_weights_alone(const tc_fusion_plan *gr, uint32_t fusion, uint32_t n, int *n_weight) {
+  const tc_gnode *node = gr->graph->node;
+  for (int k = 0; k < node[n].n_in; k++) {
+    uint32_t in = node[n].in[k];
+    while (tc_fuser_fusion_of(gr, in) != fusion && node[in].leaf == TC_LEAF_NONE && tc_graph_is_view(node[in].op) &&
+           node[in].n_in == 1)
+      in = node[in].in[0];
+    bool weight = node[in].leaf != TC_LEAF_NONE && node[in].parameter && tc_type_is_byte(node[in].type);
+    bool number = node[in].leaf == TC_LEAF_NONE && node[in].n_in == 0;
+    if (!weight && !number && tc_fuser_fusion_of(gr, in) != fusion) return false;
+    *n_weight += weight;
+  }
+  return true;
+}
+
+// Whether the fusion is of weights of bytes alone, whose sums are kept from run to run, and n is
+// not.
+static bool would_be_kept(const tc_fusion_plan *gr, const tc_fusion *gp, uint32_t fusion, uint32_t n) {
+  int n_weight = 0;
+  for (uint32_t i = 0; i < gp->n_member; i++)
+    if (!reads_weights_alone(gr, fusion, gp->member[i], &n_weight)) return false;
+  return n_weight > 0 && !reads_weights_alone(gr, fusion, n, &n_weight);
+}
+
 // The rule that keeps node n out of the fusion, whose `source` it reads; NULL: none does. Then
 // *level is what n joins at, and *adopted is the fusion as it would be. A rule is a return with its
 // text, which TC_LOG=fusion prints and docs/fusion.md explains.
@@ -79,6 +104,7 @@ static const char *why_not_in(const tc_fusion_plan *gr, const tc_fusion *gp, uin
   bool reduced = source_level == TC_LEVEL_REDUCED && (gp->kind == TC_FUSION_ROW || gp->kind == TC_FUSION_COLUMN) &&
                  x->shape->count == gp->a * gp->k;
   if (!full && !reduced) return "another number of elements";
+  if (reduced && would_be_kept(gr, gp, tc_fuser_fusion_of(gr, source), n)) return "sums of weights are kept";
   *level = TC_LEVEL_FULL;
   if (full && tc_fuser_links(gr, gp, n, TC_LEVEL_FULL, source)) return NULL;
   *level = TC_LEVEL_REDUCED;
