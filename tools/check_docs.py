@@ -20,7 +20,7 @@ KERNEL = re.compile(r"tc_(?:bool|bf16|[fiu]\d+)_\w+_[0-9a-f]{4}")  # made of its
 QUOTED = re.compile(r"`([^`\n]+)`")
 IDENTIFIER = re.compile(r"(?<![\w/.*<-])[A-Za-z]\w*_\w*\w(?![\w*<>/.-])|(?<=->)[A-Za-z]\w*_\w*\w(?![\w*<>/.-])")
 # Of other projects: a system's, an assembler's, PyTorch's (of these documents every one), or pasted by a macro.
-FOREIGN = {"io_uring", "v_mfma", "recompile_limit", "proj_size", "packed_3_f64_avx512"}
+FOREIGN = {"io_uring", "v_mfma", "recompile_limit", "proj_size", "block_size", "packed_3_f64_avx512"}
 OF_PYTORCH = ("docs/from-pytorch.md", "docs/training.md", "docs/autocast.md")
 SOURCES = (".c", ".h", ".hpp", ".cpp", ".def", ".py", ".S", ".map", ".k", ".txt", ".in", ".options", ".sh")
 PROSE = (".md", ".1", ".3")

@@ -95,10 +95,16 @@ static const char *why_alone(const tc_fusion_plan *gr, const tc_fusion *gp) {
   return leaves_little(gr, gp) ? NULL : "its temporaries would be held longer";
 }
 
-const char *tc_fuser_why_siblings_apart(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later) {
+// The rule that keeps two fusions apart that read the same data; NULL: none. pre: neither is alone.
+static const char *why_two(const tc_fusion *first, const tc_fusion *later) {
   if (first->kind != later->kind || !tc_fusion_same_domain(first, later)) return "their domains differ";
   if (first->no_fusion || later->no_fusion) return "that kernel takes no more, or this one is alone";
-  const char *why = why_alone(gr, first);
+  return NULL;
+}
+
+const char *tc_fuser_why_siblings_apart(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later) {
+  const char *why = why_two(first, later);
+  if (!why) why = why_alone(gr, first);
   return why ? why : why_alone(gr, later);
 }
 
@@ -113,8 +119,7 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
     readers_find(r, &s);
     for (uint32_t i = 0; i < r->n && a->merged == TC_FUSION_NONE; i++) {
       const tc_fusion *b = &gr->fusion[r->found[i]];
-      if (b->merged == TC_FUSION_NONE && !tc_fuser_why_siblings_apart(gr, b, a))
-        (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
+      if (b->merged == TC_FUSION_NONE && !why_two(b, a)) (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
     }
     for (uint32_t i = 0; i < s.n && a->merged == TC_FUSION_NONE; i++) readers_note(w, r, s.node[i], g);
   }

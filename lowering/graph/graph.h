@@ -72,8 +72,8 @@ void tc_graph_fini(tc_graph *g);
 // In MAX's attribute: where there are NaNs, its value does not matter.
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)
 
-// The number of no node: what adding gives without memory, or with such an operand, so that
-// additions nest, and only the last result is tested.
+// The number of no node. Adding gives it without memory, or with such an operand. So additions
+// nest, and only the last result is tested.
 #define TC_GNODE_NONE UINT32_MAX
 // Adds a node with like's type and device and one attribute or none. Nodes may move.
 uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <tc/nn.h>
+#include <unistd.h>
 
 #include "tests/expect.h"
 
@@ -303,7 +304,8 @@ static double rms_of(const float *a, const float *b) {
 // Nearer to the model of numbers than PyTorch's is, and as near to PyTorch's as both errors allow.
 static void model_of_bytes(void) {
   float y[BATCH * OUT], again[BATCH * OUT];
-  const char *path = getenv("TC_TEST_FILE") ? getenv("TC_TEST_FILE") : "/tmp/tc-int8-test.safetensors";
+  char path[300];
+  snprintf(path, sizeof path, "%s/tc-int8-%d.safetensors", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
   drawn = 1;
   tc_nn_params *p = model_of(), *q;
   tc_tensor x = draw_all(TC_SHAPE(BATCH, IN), 2);

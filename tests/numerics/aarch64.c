@@ -354,6 +354,21 @@ static void run_attention(tc_type type) {
   RUN(tc_scaled_dot_product_attention(q, k, v, none, (tc_attention_options){.causal = true, .key_length = 55}));
 }
 
+// Products of bytes of every pair of signs, and a linear layer of them.
+static void run_bytes(void) {
+  tc_tensor x = wave(TC_SHAPE(33, 52), TC_F32, 90), w = wave(TC_SHAPE(52, 70), TC_F32, 90),
+            at = tc_full(TC_SHAPE(), 1, TC_F32);
+  tc_tensor a[2], b[2];
+  for (int k = 0; k < 2; k++) {
+    tc_tensor zero = tc_full(TC_SHAPE(), k ? 100 : 0, TC_I32);
+    a[k] = tc_quantize(x, at, zero, k ? TC_U8 : TC_I8, (tc_quantize_options){0});
+    b[k] = tc_quantize(w, at, zero, k ? TC_U8 : TC_I8, (tc_quantize_options){0});
+  }
+  RUN(a[0], a[1], b[0], b[1]);
+  for (int k = 0; k < 4; k++) RUN(tc_matmul(a[k & 1], b[k >> 1]), tc_matmul(tc_slice(a[k & 1], 0, 0, 2, 1), b[k >> 1]));
+  RUN(tc_linear_int8(x, tc_transpose(b[0], 0, 1), tc_full(TC_SHAPE(), 0.1, TC_F32), none));
+}
+
 static void run_indexing(tc_type type) {
   tc_tensor x = wave(TC_SHAPE(30, 50), type, 90), index = tc_remainder(tc_arange(0, 700, 7, TC_I64), 30);
   tc_tensor src = wave(TC_SHAPE(100, 50), type, 9),
@@ -410,7 +425,7 @@ static void run_ops(void) {
     }
   }
   tc_scope scope = tc_scope_begin();
-  run_integers(TC_U8), run_integers(TC_I32), run_movement(TC_U8);
+  run_integers(TC_U8), run_integers(TC_I32), run_movement(TC_U8), run_bytes();
   tc_scope_end(scope);
 }
 
