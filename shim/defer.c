@@ -6,7 +6,9 @@
 // any; one at a time.
 #include "shim/defer.h"
 
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,28 +24,51 @@ typedef struct request {
   int64_t *base;
   const tc_shim_call *c;
   char type;
+  double alpha, beta;  // 0 where the routine has none
+  void *copy[TC_SHIM_VALUE_OPERANDS];  // of small operands that are read and in no block; NULL: none
   tc_shim_value_record record;
 } request;
 
-static double scalar(const request *q, int field) {
-  return tc_shim_read_scalar(q->entry, q->base, field);
+static size_t operand_bytes(const request *q, int i) {
+  const tc_shim_call *c = q->c;
+  int64_t columns = c->routine->operand[i].shape == TC_SHAPE_VEC ? 1 : c->columns[i];
+  return (size_t)(c->rows[i] * columns) * (q->type == 's' ? sizeof(float) : sizeof(double));
+}
+
+static bool is_dense(const tc_shim_call *c, int i) {
+  bool is_vector = c->routine->operand[i].shape == TC_SHAPE_VEC;
+  return is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
+}
+
+// What lies in the program's memory is read before the lock, where a fault is as good as in BLAS: a
+// handler of the program's may fill the page, or what waits is run.
+static bool read_program(request *q) {
+  const tc_shim_layout *l = q->entry->is_cblas ? &q->c->routine->cblas : &q->c->routine->fortran;
+  if (l->has & 1u << TC_AT_ALPHA && (q->alpha = tc_shim_read_scalar(q->entry, q->base, TC_AT_ALPHA)) == 0) return false;
+  if (l->has & 1u << TC_AT_BETA) q->beta = tc_shim_read_scalar(q->entry, q->base, TC_AT_BETA);
+  for (int i = 0; i < q->c->routine->n_operands; i++) {
+    size_t bytes = operand_bytes(q, i);
+    if (q->c->routine->operand[i].is_written || bytes > TC_SHIM_COPY_BYTES || !is_dense(q->c, i) ||
+        tc_shim_block_find(q->c->operand[i]))
+      continue;
+    if (!(q->copy[i] = malloc(bytes))) return false;
+    memcpy(q->copy[i], q->c->operand[i], bytes);
+  }
+  return true;
 }
 
 // Operand i as n elements in a row.
-static bool use_operand(const request *q, int i, tc_shim_value_use *out) {
+static bool use_operand(request *q, int i, tc_shim_value_use *out) {
   const tc_shim_call *c = q->c;
-  bool is_vector = c->routine->operand[i].shape == TC_SHAPE_VEC;
-  bool dense = is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
-  int64_t columns = is_vector ? 1 : c->columns[i];
-  return dense && tc_shim_values_use(c->operand[i], c->rows[i] * columns, q->type, out);
+  int64_t columns = c->routine->operand[i].shape == TC_SHAPE_VEC ? 1 : c->columns[i];
+  return is_dense(c, i) && tc_shim_values_use(c->operand[i], c->rows[i] * columns, q->type, &q->copy[i], out);
 }
 
 // The block that operand i is the whole of.
 static tc_shim_block *output(const request *q, int i) {
   const tc_shim_call *c = q->c;
-  bool is_vector = c->routine->operand[i].shape == TC_SHAPE_VEC;
-  bool dense = is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
-  return dense ? tc_shim_values_output(c->operand[i], c->rows[i] * (is_vector ? 1 : c->columns[i]), q->type) : NULL;
+  int64_t columns = c->routine->operand[i].shape == TC_SHAPE_VEC ? 1 : c->columns[i];
+  return is_dense(c, i) ? tc_shim_values_output(c->operand[i], c->rows[i] * columns, q->type) : NULL;
 }
 
 static bool overlaps(const request *q, int i, const tc_shim_block *b) {
@@ -67,10 +92,9 @@ static bool defer_gemm(request *q) {
   const tc_shim_call *c = q->c;
   tc_shim_value_record *r = &q->record;
   tc_shim_block *b = output(q, 2);
-  r->alpha = scalar(q, TC_AT_ALPHA), r->beta = scalar(q, TC_AT_BETA);
-  if (!b || r->alpha == 0 || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
+  if (!b || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
   int left = c->row_major ? 0 : 1;
-  *r = (tc_shim_value_record){.op = TC_SHIM_VALUE_GEMM, .type = q->type, .k = c->k, .alpha = r->alpha, .beta = r->beta};
+  *r = (tc_shim_value_record){.op = TC_SHIM_VALUE_GEMM, .type = q->type, .k = c->k, .alpha = q->alpha, .beta = q->beta};
   r->m = c->row_major ? c->m : c->n;
   r->n = c->row_major ? c->n : c->m;
   r->left_transposed = c->row_major ? c->transa : c->transb;
@@ -82,17 +106,15 @@ static bool defer_gemm(request *q) {
 
 static bool defer_axpy(request *q) {
   tc_shim_block *b = output(q, 1);
-  q->record =
-      (tc_shim_value_record){.op = TC_SHIM_VALUE_AXPY, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
-  if (!b || q->record.alpha == 0 || overlaps(q, 0, b)) return false;
+  q->record = (tc_shim_value_record){.op = TC_SHIM_VALUE_AXPY, .type = q->type, .n = q->c->n, .alpha = q->alpha};
+  if (!b || overlaps(q, 0, b)) return false;
   return record(q, b, use_operand(q, 1, &q->record.in[0]) && use_operand(q, 0, &q->record.in[1]));
 }
 
 static bool defer_scal(request *q) {
   tc_shim_block *b = output(q, 0);
-  q->record =
-      (tc_shim_value_record){.op = TC_SHIM_VALUE_SCAL, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
-  if (!b || q->record.alpha == 0 || q->record.alpha == 1) return false;
+  q->record = (tc_shim_value_record){.op = TC_SHIM_VALUE_SCAL, .type = q->type, .n = q->c->n, .alpha = q->alpha};
+  if (!b || q->alpha == 1) return false;
   return record(q, b, use_operand(q, 0, &q->record.in[0]));
 }
 
@@ -106,8 +128,8 @@ static bool defer_copy(request *q) {
 static bool defer_ger(request *q) {
   const tc_shim_call *c = q->c;
   tc_shim_block *b = output(q, 2);
-  q->record = (tc_shim_value_record){.op = TC_SHIM_VALUE_GER, .type = q->type, .alpha = scalar(q, TC_AT_ALPHA)};
-  if (!b || q->record.alpha == 0 || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
+  q->record = (tc_shim_value_record){.op = TC_SHIM_VALUE_GER, .type = q->type, .alpha = q->alpha};
+  if (!b || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
   int left = c->row_major ? 0 : 1;
   q->record.m = c->row_major ? c->m : c->n;
   q->record.n = c->row_major ? c->n : c->m;
@@ -181,7 +203,7 @@ static bool is_hidden(const tc_shim_call *c) {
   return false;
 }
 
-static int state;  // of start; 0: not yet
+static int state;  // of start, atomic; 0: not yet
 static bool ended;  // atomic; who finds it false under the lock is before what at_end settles
 
 // Handlers of exit that come later see memory. No thread defers a call any more.
@@ -204,6 +226,19 @@ static int start(const tc_shim_options *o) {
   return 2;
 }
 
+// One thread starts. For others that come meanwhile, and for what the child of a fork lacks, calls
+// are not deferred.
+static int started(const tc_shim_options *o) {
+  static int begun;
+  int cancels, is = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+  if (is || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED)) return is;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+  is = start(o);
+  __atomic_store_n(&state, is, __ATOMIC_RELEASE);
+  pthread_setcancelstate(cancels, NULL);
+  return is;
+}
+
 // Whether the largest operand is one that could be deferred: no other call opens libtc.
 static bool is_large(const tc_shim_call *c, char type) {
   int64_t most = 0;
@@ -214,24 +249,38 @@ static bool is_large(const tc_shim_call *c, char type) {
   return most * (type == 's' ? 4 : 8) >= TC_HUGE_BYTES;
 }
 
+// Whether a routine is one of those that are deferred, or computed with what waits.
+static bool is_listed(const char *name) {
+  bool found = false;
+  for (size_t i = 0; i < sizeof deferred / sizeof *deferred; i++) found |= strcmp(name, deferred[i].name) == 0;
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) found |= strcmp(name, scalars[i].name) == 0;
+  return found;
+}
+
 bool tc_shim_defer(const tc_shim_options *o, uint32_t entry, int64_t *base, const tc_shim_call *c) {
   char type = c->routine->type;
   request q = {.options = o, .entry = &tc_shim_entries[entry], .base = base, .c = c, .type = type};
   bool is_real = c->routine->name[0] == type && (type == 's' || type == 'd'), reads_only = true, done = false;
+  int is = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+  int kept = errno;
   for (int i = 0; i < c->routine->n_operands; i++) reads_only &= !c->routine->operand[i].is_written;
-  if (state != 1 &&
-      (state == 2 || __atomic_load_n(&ended, __ATOMIC_RELAXED) || !is_real || !(c->volume >= 1) || !is_large(c, type)))
+  if (is != 1 &&
+      (is == 2 || __atomic_load_n(&ended, __ATOMIC_RELAXED) || !is_real || !(c->volume >= 1) || !is_large(c, type)))
     return false;
-  if (!state) state = start(o);
+  if (!is) is = started(o);
   // A device does not survive a fork. What was there is in memory by then.
-  if (state == 1 && o->level == TC_SHIM_WRITEBACK && tc_shim_memory_is_forked()) state = 2;
-  if (state != 1) return false;
+  if (is == 1 && o->level == TC_SHIM_WRITEBACK && tc_shim_memory_is_forked())
+    __atomic_store_n(&state, is = 2, __ATOMIC_RELEASE);
+  errno = kept;
+  if (is != 1) return false;
   bool may = is_real && c->volume >= 1 && (is_large(c, type) || (reads_only && is_hidden(c)));
-  if (may && tc_shim_memory_lock()) {
+  if (may && is_listed(c->routine->name + 1) && read_program(&q) && tc_shim_memory_lock()) {
     done = !__atomic_load_n(&ended, __ATOMIC_SEQ_CST) && try_defer(&q);
     tc_shim_memory_unlock();
   }
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) free(q.copy[i]);
   if (!done && tc_shim_memory_guarded() && !(reads_only && !is_hidden(c))) tc_shim_defer_end();
+  errno = kept;
   return done;
 }
 

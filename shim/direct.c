@@ -6,6 +6,7 @@
 #include "shim/direct.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -147,9 +148,20 @@ static bool do_blas3(blas3_function function, const tc_shim_call *c, double alph
   return function(&call) == TC_OK;
 }
 
-bool tc_shim_direct(const tc_shim_call *c, double alpha, double beta) {
+static bool direct(const tc_shim_call *c, double alpha, double beta) {
   void *function = find_function(c->routine->action);
   if (!function) return false;
   if (c->routine->action == TC_SHIM_GEMM) return do_gemm((gemm_function)function, c, alpha, beta);
   return do_blas3((blas3_function)function, c, alpha, beta);
+}
+
+// BLAS is no cancellation point, and a thread that is cancelled in libtc would keep its locks. Nor
+// does it set errno.
+bool tc_shim_direct(const tc_shim_call *c, double alpha, double beta) {
+  int cancels, kept = errno;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+  bool done = direct(c, alpha, beta);
+  pthread_setcancelstate(cancels, NULL);
+  errno = kept;
+  return done;
 }

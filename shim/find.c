@@ -41,12 +41,21 @@ void *tc_shim_memory(size_t bytes) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-// Small pieces of such memory.
+// Small pieces of such memory. Who comes meanwhile, a handler of signals, too, gets a page.
 static tc_shim_callee *callee_memory(void) {
-  static tc_shim_callee first[256];
+  enum { PIECES = 256 };
+  static tc_shim_callee first[PIECES], *pieces = first;
   static uint32_t n;
-  uint32_t at = __atomic_fetch_add(&n, 1, __ATOMIC_RELAXED);
-  return at < 256 ? &first[at] : tc_shim_memory(sizeof(tc_shim_callee));
+  static int busy;
+  if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return tc_shim_memory(sizeof *pieces);
+  tc_shim_callee *fresh = n == PIECES ? tc_shim_memory(PIECES * sizeof *fresh) : NULL;
+  if (fresh) {
+    pieces = fresh;
+    n = 0;
+  }
+  tc_shim_callee *c = n < PIECES ? &pieces[n++] : NULL;
+  __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+  return c;
 }
 
 // ---- Modules ----
@@ -172,13 +181,39 @@ static void end_undefined(const char *module, const char *name) {
 
 // ---- Callees ----
 
-static bool has_local_callees;
+static bool has_local_callees, has_left_out;
 
-static const tc_shim_callee *add_callee(uint32_t entry, tc_shim_callee *c) {
-  tc_shim_slot *slot = &tc_shim_slots[entry];
-  const tc_shim_callee *first = __atomic_load_n(&slot->callees, __ATOMIC_ACQUIRE);
-  do c->next = first;
+bool tc_shim_has_left_out(void) {
+  return __atomic_load_n(&has_left_out, __ATOMIC_RELAXED);
+}
+
+static tc_shim_callee *newest;  // of all callees, those that were forgotten among them
+
+static void list_callee(tc_shim_callee *c) {
+  tc_shim_slot *slot = &tc_shim_slots[c->entry];
+  tc_shim_callee *first = __atomic_load_n(&slot->callees, __ATOMIC_ACQUIRE);
+  do __atomic_store_n(&c->next, first, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(&slot->callees, &first, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+}
+
+// One that was forgotten and says the same is listed again: nothing that a thread may still read is
+// written over. NULL: no memory.
+static const tc_shim_callee *add_callee(const tc_shim_callee *like) {
+  for (tc_shim_callee *c = __atomic_load_n(&newest, __ATOMIC_ACQUIRE); c; c = c->older) {
+    if (c->entry != like->entry || c->from != like->from || c->bytes != like->bytes || c->real != like->real ||
+        c->bits != like->bits || c->left_alone != like->left_alone ||
+        __atomic_exchange_n(&c->is_listed, true, __ATOMIC_ACQ_REL))
+      continue;
+    list_callee(c);
+    return c;
+  }
+  tc_shim_callee *c = callee_memory();
+  if (!c) return NULL;
+  *c = *like;
+  c->is_listed = true;
+  c->older = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
+  while (!__atomic_compare_exchange_n(&newest, &c->older, c, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) continue;
+  list_callee(c);
   return c;
 }
 
@@ -188,6 +223,7 @@ const tc_shim_callee *tc_shim_find(uint32_t entry, uintptr_t caller) {
   char path[4096] = "", provider[4096] = "";
   uintptr_t from, end, base;
   bool for_all = true;
+  int kept = errno;
   if (!real_dlclose) real_dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
   bool is_in_module = tc_shim_module_of(caller, path, sizeof path, &from, &end);
   void *real = o->library ? find_in_forced(o->library, name) : NULL;
@@ -200,29 +236,40 @@ const tc_shim_callee *tc_shim_find(uint32_t entry, uintptr_t caller) {
   if (!real) end_undefined(path, name);
   if (for_all) keep_provider(real);
   tc_shim_module_of((uintptr_t)real, provider, sizeof provider, &base, &base);
-  tc_shim_callee *c = callee_memory();
-  static tc_shim_callee spare;  // no memory: as if nothing were known
-  if (!c) c = &spare;
   const char *slash = strrchr(path, '/');
   uint8_t bits = tc_shim_entries[entry].bits;
   bool by_module = o->only || o->except;
-  *c = (tc_shim_callee){.bytes = UINTPTR_MAX, .real = real, .bits = bits ? bits : provider_bits(provider)};
-  c->left_alone =
-      !c->bits || (by_module && !tc_shim_is_asked(o, *path ? slash ? slash + 1 : path : program_invocation_short_name));
+  tc_shim_callee c = {
+      .entry = entry, .bytes = UINTPTR_MAX, .real = real, .bits = bits ? bits : provider_bits(provider)};
+  const char *module = *path ? slash ? slash + 1 : path : program_invocation_short_name;
+  bool is_left_out = by_module && !tc_shim_is_asked(o, module);
+  if (is_left_out) __atomic_store_n(&has_left_out, true, __ATOMIC_RELAXED);
+  c.left_alone = !c.bits || is_left_out;
   if (!for_all || by_module) {
-    c->from = is_in_module ? from : caller & ~(uintptr_t)4095;  // code that a program made itself: its page
-    c->bytes = is_in_module ? end - from : 4096;
+    c.from = is_in_module ? from : caller & ~(uintptr_t)4095;  // code that a program made itself: its page
+    c.bytes = is_in_module ? end - from : 4096;
     __atomic_store_n(&has_local_callees, true, __ATOMIC_RELAXED);
   }
-  return c == &spare ? c : add_callee(entry, c);
+  const tc_shim_callee *added = add_callee(&c);
+  errno = kept;
+  if (added) return added;
+  static tc_shim_callee spare;  // no memory: as if nothing were known
+  spare = c;
+  return &spare;
 }
 
 // Another module may come to lie where this one did, with another BLAS.
 static void forget_callees(void) {
   if (!__atomic_load_n(&has_local_callees, __ATOMIC_RELAXED)) return;
-  for (uint32_t i = 0; i < tc_shim_n_entries; i++)
-    if (__atomic_load_n(&tc_shim_slots[i].callees, __ATOMIC_RELAXED))
-      __atomic_store_n(&tc_shim_slots[i].callees, NULL, __ATOMIC_RELEASE);
+  for (uint32_t i = 0; i < tc_shim_n_entries; i++) {
+    if (!__atomic_load_n(&tc_shim_slots[i].callees, __ATOMIC_RELAXED)) continue;
+    tc_shim_callee *c = __atomic_exchange_n(&tc_shim_slots[i].callees, NULL, __ATOMIC_ACQ_REL);
+    while (c) {
+      tc_shim_callee *next = c->next;  // before another thread may list it
+      __atomic_store_n(&c->is_listed, false, __ATOMIC_RELEASE);
+      c = next;
+    }
+  }
 }
 
 __attribute__((visibility("default"))) int dlclose(void *handle) {

@@ -45,6 +45,11 @@ double tc_shim_least_volume(const tc_shim_options *o, const tc_shim_entry *entry
   return state == 2 ? gemm[type].volume : cube(state == 0 ? sizes[0] : LEAST_GEMM);
 }
 
+double tc_shim_least_size(const tc_shim_options *o, const tc_shim_entry *entry) {
+  if (o->least_volume >= 0) return o->least;
+  return tc_shim_routines[entry->routine].action == TC_SHIM_GEMM ? LEAST_GEMM : TC_SHIM_LEAST;
+}
+
 // ---- Timing ----
 
 // Integers of 64 bits are read as such, or as the 32 that they fit in, which come first in memory.
@@ -155,13 +160,16 @@ static void name_file(const tc_shim_options *o, const contest *t, char *out, siz
   snprintf(out, bytes, "%s/shim-gemm-%016llx", o->cache, (unsigned long long)hash_text(hash, o->core ? o->core : ""));
 }
 
+// 0: there is none, or something else has its name.
 static int read_kept(const char *path) {
-  char text[16] = "";
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+  char text[16] = "", *end;
+  struct stat info;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  bool is_file = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  ssize_t n = is_file ? read(file, text, sizeof text - 1) : -1;
   if (file >= 0) close(file);
-  int least = n > 0 ? atoi(text) : 0;
-  return least >= sizes[0] && least <= TC_SHIM_LEAST ? least : 0;
+  long least = n > 0 ? strtol(text, &end, 10) : 0;
+  return least >= sizes[0] && least <= TC_SHIM_LEAST && strcmp(end, "\n") == 0 ? (int)least : 0;
 }
 
 // A size that cannot be kept is measured again.

@@ -13,6 +13,7 @@
 #include "shim/defer.h"
 #include "shim/file.h"
 #include "shim/find.h"
+#include "shim/least.h"
 #include "shim/options.h"
 #include "shim/peak.h"
 #include "shim/profile.h"
@@ -173,7 +174,7 @@ static double suited_seconds(const summary *s) {
     const tc_shim_record *r = &s->record[i];
     char type = record_routine(r)->type;
     if (is_read(r) && record_routine(r)->level > 2 && (type == 's' || type == 'd') &&
-        (double)(2ull << r->bucket) > s->options->least)
+        (double)(2ull << r->bucket) > tc_shim_least_size(s->options, &tc_shim_entries[r->entry]))
       seconds += record_seconds(s, r);
   }
   return seconds;
@@ -204,8 +205,8 @@ static void print_table(FILE *f, summary *s) {
             short_seconds(rest, sizeof rest, left));
   double suited = suited_seconds(s);
   if (s->options->level == TC_SHIM_TRACE && suited > 0.05 * s->wall)
-    fprintf(f, "%s in products of %.0f and more: tc-run --shim=eager has libtc make them\n",
-            short_seconds(rest, sizeof rest, suited), s->options->least);
+    fprintf(f, "%s in products that are large enough: tc-run --shim=eager has libtc make them\n",
+            short_seconds(rest, sizeof rest, suited));
 }
 
 // ---- The file ----
@@ -263,6 +264,8 @@ __attribute__((destructor)) static void report(void) {
   size_t bytes = 0;
   if (!s.options || !s.options->counts) return;
   s.record = tc_shim_profile_merge(&s.n_records);
+  if (!s.n_records && s.options->level == TC_SHIM_TRACE && tc_shim_has_left_out())
+    tc_shim_say("no call was counted: TC_SHIM_ONLY and TC_SHIM_NOT leave no module that called BLAS");
   FILE *f = s.n_records ? open_memstream(&text, &bytes) : NULL;
   if (!f) return;
   locale_t before = tc_shim_locale_enter();

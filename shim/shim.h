@@ -91,14 +91,17 @@ typedef struct tc_shim_callee {
   uintptr_t from;
   uintptr_t bytes;
   void *real;
-  const struct tc_shim_callee *next;
+  struct tc_shim_callee *next;  // of the slot; atomic
+  struct tc_shim_callee *older;  // of all that there are
+  uint32_t entry;
+  bool is_listed;  // in its slot; atomic
   uint8_t bits;  // of its integers; 0: not known, so that its calls are left alone
   bool left_alone;
 } tc_shim_callee;
 
 typedef struct tc_shim_slot {
   void *go;  // where a call goes; NULL until the first
-  const tc_shim_callee *callees;
+  tc_shim_callee *callees;
 } tc_shim_slot;
 
 extern tc_shim_slot tc_shim_slots[];

@@ -18,7 +18,7 @@
 #include "shim/options.h"
 #include "shim/plain.h"
 
-enum { MAX_NODES = 512, MAX_BLOCKS = 256, MAX_WAITING = 64, SNAPSHOT_BYTES = 256 << 10, LEAST_BYTES = 2 << 20 };
+enum { MAX_NODES = 512, MAX_BLOCKS = 256, MAX_WAITING = 64, LEAST_BYTES = 2 << 20 };
 
 struct tc_shim_value {
   tc_shim_value_record r;
@@ -469,7 +469,7 @@ static bool is_device_there(const char **out_why) {
 }
 
 bool tc_shim_values_start(const char *device, const char **out_why) {
-  static const tc_shim_keeper keeper = {on_touch, tc_shim_values_settle, on_drop};
+  static const tc_shim_keeper keeper = {on_touch, tc_shim_values_settle, on_drop, is_usable};
   self.device = device;
   self.tc = tc_shim_library();
   *out_why = "libtc is not there";
@@ -483,7 +483,7 @@ bool tc_shim_values_start(const char *device, const char **out_why) {
 
 // ---- Records ----
 
-bool tc_shim_values_use(const void *p, int64_t n, char type, tc_shim_value_use *out) {
+bool tc_shim_values_use(const void *p, int64_t n, char type, void **copy, tc_shim_value_use *out) {
   size_t bytes = (size_t)n * size_of(type);
   tc_shim_block *b = tc_shim_block_find(p);
   size_t offset = b ? (size_t)((const char *)p - b->base) : 0;
@@ -504,11 +504,10 @@ bool tc_shim_values_use(const void *p, int64_t n, char type, tc_shim_value_use *
     b->value = v;
     list_block(b);
   } else {
-    void *copy = bytes <= SNAPSHOT_BYTES ? malloc(bytes) : NULL;
-    if (!copy || !(v = take_node())) return free(copy), false;
-    memcpy(copy, p, bytes);
+    if (!*copy || !(v = take_node())) return false;
     v->n = (int64_t)bytes;
-    v->copy = copy;
+    v->copy = *copy;
+    *copy = NULL;
   }
   *out = (tc_shim_value_use){v, (int64_t)(offset / size_of(type)), n};
   return true;

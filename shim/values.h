@@ -5,6 +5,9 @@
 
 enum { TC_SHIM_VALUE_OPERANDS = 3 };
 
+// What is small enough to be an operand by its copy.
+enum { TC_SHIM_COPY_BYTES = 256 << 10 };
+
 typedef enum tc_shim_value_op {
   TC_SHIM_VALUE_LEAF,  // contents of memory
   TC_SHIM_VALUE_GEMM,  // alpha left right + beta old; m by k, k by n, in rows
@@ -40,8 +43,8 @@ bool tc_shim_values_start(const char *device, const char **out_why);
 // All of the rest: under the lock.
 
 // n elements at p as an operand. False: they cannot be one. The use holds a reference until
-// tc_shim_values_forget.
-bool tc_shim_values_use(const void *p, int64_t n, char type, tc_shim_value_use *out);
+// tc_shim_values_forget. copy: malloc's, of memory that is in no block; taken over, and NULL then.
+bool tc_shim_values_use(const void *p, int64_t n, char type, void **copy, tc_shim_value_use *out);
 void tc_shim_values_forget(tc_shim_value_use *use);
 
 // The block that n elements at p are the whole of, if it may hold a value; else NULL.

@@ -47,12 +47,15 @@ static void pack_lines(const tc_blas_kernels *kernels, bool is_b, void *out, con
     kernels->pack_a(out, in, across, along, lines, k);
 }
 
-// Packs a square of the diagonal: out[k][line], `width` lines apart. in: its first diagonal
-// element.
+// Packs a square of the diagonal: out[k][line], `width` lines apart, zeros behind the last. in: its
+// first diagonal element.
 #define PACK_SQUARE(T) \
-  for (int64_t p = from; p < to; p++) \
+  for (int64_t p = from; p < to; p++) { \
+    T *line = (T *)out + (p - from) * width; \
     for (int64_t l = 0; l < lines; l++) \
-      ((T *)out)[(p - from) * width + l] = ((const T *)in)[l >= p ? l * across + p * along : p * across + l * along];
+      line[l] = ((const T *)in)[l >= p ? l * across + p * along : p * across + l * along]; \
+    for (int64_t l = lines; l < width; l++) line[l] = 0; \
+  }
 
 static void pack_square(int bytes, void *out, const void *in, int64_t across, int64_t along, int64_t lines,
                         int64_t from, int64_t to, int64_t width) {

@@ -94,6 +94,8 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
 // Runs when the thread ends: closes its scopes. The trace lives on while handles of it do.
 static void thread_end(void *arg) {
   tc_trace *t = arg;
+  int cancels;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);  // a lock would be kept
   tc_inside = 1;  // callbacks may ask for tensors
   tc_trace_mine = NULL;
   tc_biased_lock_other(&t->lock);
@@ -106,6 +108,7 @@ static void thread_end(void *arg) {
   t->orphan = true;
   tc_trace_unlock_or_retire(t);
   tc_inside = 0;
+  pthread_setcancelstate(cancels, NULL);
 }
 
 // At exit, or when the library is unloaded: frees what no thread uses.

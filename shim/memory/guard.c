@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <ucontext.h>
 
 #include "shim/memory/block.h"
@@ -26,6 +27,7 @@ static struct {
 
 static __thread struct {
   uint64_t mask;  // of signals, before the lock
+  int cancels;  // whether it could be cancelled then
   const void *last_address, *last_code;  // of a fault that found its block without a guard
   uint64_t last_changes;  // of guards, by then
 } thread __attribute__((tls_model("initial-exec")));
@@ -55,20 +57,26 @@ static void give_lock(void) {
     tc_shim_raw(SYS_futex, (long)lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
+// A thread that is cancelled under the lock, or under one of libtc's, would keep it.
 static void enter(void) {
+  int cancels;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
   uint64_t mask = tc_raw_block_signals();
   take_lock();
   thread.mask = mask;
+  thread.cancels = cancels;
   tc_shim_set_inside(true);
   tc_shim_dispatch_set(false);
 }
 
 static void leave(void) {
   uint64_t mask = thread.mask;
+  int cancels = thread.cancels;
   tc_shim_dispatch_set(self.n_guarded > 0);
   tc_shim_set_inside(false);
   give_lock();
   tc_raw_set_signals(mask);
+  pthread_setcancelstate(cancels, NULL);
 }
 
 bool tc_shim_memory_lock(void) {
@@ -188,6 +196,19 @@ void tc_shim_drop(tc_shim_block *b) {
   errno = kept;
   if (b->guard != TC_GUARD_NONE) set_guard(b, TC_GUARD_NONE);
   leave();
+}
+
+bool tc_shim_is_in_library(void) {
+  int cancels;
+  if (!self.keeper || tc_shim_is_inside()) return false;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+  uint64_t mask = tc_raw_block_signals();
+  tc_shim_dispatch_set(false);
+  bool is_in = !self.keeper->may_run();
+  tc_shim_dispatch_set(true);
+  tc_raw_set_signals(mask);
+  pthread_setcancelstate(cancels, NULL);
+  return is_in;
 }
 
 void tc_shim_settle(void) {

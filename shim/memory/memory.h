@@ -29,11 +29,13 @@ typedef struct tc_shim_block {
 
 enum { TC_BLOCK_BYTES = 256 << 10, TC_HUGE_BYTES = 2 << 20 };
 
-// Who guards blocks. All are called under the lock, on a stack with room, with signals blocked.
+// Who guards blocks. All but may_run are called under the lock, on a stack with room. Signals are
+// blocked, and the thread is not cancelled.
 typedef struct tc_shim_keeper {
   void (*touch)(tc_shim_block *block, bool is_write);  // afterwards the block has no guard, or READ if it was read
   void (*settle)(void);  // afterwards no block has a guard
   void (*drop)(tc_shim_block *block);  // the block is about to be freed
+  bool (*may_run)(void);  // false: this thread is in a call of libtc's; without the lock
 } tc_shim_keeper;
 
 // Handlers are installed and the keeper is called from now on. False, with a reason, where the

@@ -24,8 +24,10 @@ static const char library[] = "libtc-shim.so", memory_library[] = "libtc-shim-me
 static const char *const levels[] = {"off", "trace", "eager", "writeback", "lazy"};
 
 bool tc_shim_run_is_asked(int argc, char **argv) {
-  for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++)
+  for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
     if (strncmp(argv[i], "--shim", 6) == 0 && (argv[i][6] == 0 || argv[i][6] == '=')) return true;
+    if (strcmp(argv[i], "--profile") == 0) i++;  // its value
+  }
   return false;
 }
 
