@@ -136,6 +136,8 @@ def check_modules(shim, provider, reference):
     for level in (None, "off", "trace", "eager"):
         done = shim.run([program, "dlclose", first, second], level, TC_SHIM_PROFILE=str(shim.place / "unread.json"))
         expect(f"dlclose at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and not done.stderr and int(done.stdout) > 0)
+        done = shim.run([program, "stays", first, second], level, TC_SHIM_PROFILE=str(shim.place / "unread.json"))
+        expect(f"stays at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and not done.stderr)
         done = shim.run([program, "undefined", lonely], level)
         expect(f"undefined at {level}: {done.returncode} {done.stderr}",
                done.returncode == 127 and f"symbol lookup error: {lonely}: undefined symbol: ddot_" in done.stderr)

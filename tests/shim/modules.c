@@ -60,6 +60,27 @@ static void case_dlclose(const char *const *paths) {
   printf("%d\n", n_same);
 }
 
+static long resident_kb(void) {
+  long all = 0, resident = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  assert(f && fscanf(f, "%ld %ld", &all, &resident) == 2);
+  fclose(f);
+  return 4 * resident;
+}
+
+// A module stays and calls, another comes and goes: what is known of callers takes no more memory for it.
+static void case_stays(const char *const *paths) {
+  double (*call)(void) = (double (*)(void))dlsym(dlopen(paths[0], RTLD_NOW | RTLD_LOCAL), "module_call");
+  long first = 0;
+  for (int round = 0; round < 1500; round++) {
+    void *other = dlopen(paths[1], RTLD_NOW | RTLD_LOCAL);
+    assert(other && call() == 32);
+    dlclose(other);
+    if (round == 300) first = resident_kb();
+  }
+  assert(resident_kb() < first + 1024);
+}
+
 // ---- Somebody else's functions of BLAS's names ----
 
 static void case_collision(const char *const *paths) {
@@ -85,10 +106,8 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(const char *const *paths);
   } cases[] = {
-      {"huge", case_huge},
-      {"dlclose", case_dlclose},
-      {"collision", case_collision},
-      {"undefined", case_undefined},
+      {"huge", case_huge},           {"dlclose", case_dlclose},     {"stays", case_stays},
+      {"collision", case_collision}, {"undefined", case_undefined},
   };
   assert(argc >= 2);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
