@@ -205,7 +205,7 @@ static void print_table(FILE *f, summary *s) {
             short_seconds(rest, sizeof rest, left));
   double suited = suited_seconds(s);
   if (s->options->level == TC_SHIM_TRACE && suited > 0.05 * s->wall)
-    fprintf(f, "%s in products that are large enough: tc-run --shim=eager has libtc make them\n",
+    fprintf(f, "%s in larger products: tc-run --shim=eager has libtc make them\n",
             short_seconds(rest, sizeof rest, suited));
 }
 

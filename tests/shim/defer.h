@@ -18,6 +18,8 @@ void dscal_(const int *, const double *, double *, const int *);
 void dcopy_(const int *, const double *, const int *, double *, const int *);
 void dger_(const int *, const int *, const double *, const double *, const int *, const double *, const int *, double *,
            const int *);
+void dsymm_(const char *, const char *, const int *, const int *, const double *, const double *, const int *,
+            const double *, const int *, const double *, double *, const int *);
 void dtrsm_(const char *, const char *, const char *, const char *, const int *, const int *, const double *,
             const double *, const int *, double *, const int *);
 double ddot_(const int *, const double *, const int *, const double *, const int *);

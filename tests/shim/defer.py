@@ -23,7 +23,10 @@ CASES = {
 MEMORY = {
     "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
     "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1}, "waits": {"dscal_": 10}, "contexts": {"dscal_": 3},
+    "brief": {"dscal_": 400}, "cancelled": {}, "operands": {"dger_": 1, "dscal_": 3}, "unwritten": {},
 }
+# What least.c measures.
+SIZES = ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n")
 # A module that needs another, which is loaded with it.
 MODULE = """
 void dscal_(const int *, const double *, double *, const int *);
@@ -113,8 +116,8 @@ def check_memory(shim, program, module):
         done = shim.run(command, None)
         expect(f"{case} without the shim: {done.returncode} {done.stderr}", done.returncode == 0)
         check_case(shim, command, counts, "lazy")
-        if case in ("nan", "overlap"):
-            done = shim.run(command, "eager")
+        if case in ("nan", "overlap", "operands", "unwritten"):
+            done = shim.run(command, "eager", TC_SHIM_MIN="0")
             expect(f"{case} at eager: {done.returncode} {done.stderr}", done.returncode == 0)
 
 
@@ -141,12 +144,20 @@ def check_least(shim, *flags):
     program, kept = shim.compile("products", HERE / "leaks.c", *flags), shim.place / "least"
     done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
     files = list(kept.glob("shim-gemm-*"))
-    expect(f"least: {done} {files}", done.returncode == 0 and not done.stderr and len(files) == 1 and files[0].read_text() in ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n"))
+    expect(f"least: {done} {files}", done.returncode == 0 and not done.stderr and len(files) == 1 and files[0].read_text() in SIZES)
     for size, least, most in (8, 90000, 100000), (48, 20000, 80000):
         for file in files:
             file.write_text(f"{size}\n")
         done, calls, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
         expect(f"least by {size}: {direct} of {calls}", done.returncode == 0 and least < direct["dgemm_"] < most)
+    for file in files:  # a file of another kind, and a text that is no size, count as none
+        file.unlink()
+        os.mkfifo(file)
+        for text in ("", "8xyz\n"):
+            if text:
+                file.write_text(text)
+            done = shim.run(["timeout", "-k", "1", "20", program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR=str(kept))
+            expect(f"least from a file of {text!r}: {done}", done.returncode == 0 and not done.stderr and file.is_file() and file.read_text() in SIZES)
     done, _, direct, _ = shim.profiled([program], "eager", TC_SHIM_MIN="", TC_CACHE_DIR="/proc/nowhere")
     expect(f"least without a place: {done} {direct}", done.returncode == 0 and not done.stderr and direct["dgemm_"] > 20000)
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <malloc.h>
 #include <math.h>
 #include <poll.h>
@@ -457,13 +458,129 @@ static void case_overlap(void) {
   assert(memcmp(p, q, BYTES) == 0);
 }
 
+// What nobody wrote is no operand: the stack holds signalling NaNs, and they trap.
+__attribute__((noinline)) static void soil_stack(void) {
+  volatile uint64_t words[20000];
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) words[i] = 0x7ff4000000000000;
+}
+
+static void case_unwritten(void) {
+  double *a = take(1), *b = take(2), *c = take(0);
+  for (int m = 1; m < 130; m++)
+    for (int way = 0; way < 4; way++) {
+      soil_stack();
+      feenableexcept(FE_INVALID);
+      dsymm_(way & 1 ? "L" : "R", way & 2 ? "L" : "U", &m, &m, &(const double){1}, a, &n, b, &n, &(const double){0}, c,
+             &n);
+      dgemm_("N", way & 1 ? "T" : "N", &m, &m, &m, &(const double){1}, a, &n, b, &n, &(const double){0}, c, &n);
+      fedisableexcept(FE_INVALID);
+    }
+}
+
+// ---- Threads that end ----
+
+static void *work_briefly(void *unused) {
+  (void)unused;
+  double *p = pending(1);
+  assert(p[5] == 2 * (1 + 5));
+  dscal_(&size, &(const double){.5}, p, &one);
+  return p;
+}
+
+// Four at a time end with results that wait, while others touch theirs.
+static void case_brief(void) {
+  for (int round = 0; round < 60; round++) {
+    pthread_t t[4];
+    void *p;
+    for (int i = 0; i < 4; i++) assert(pthread_create(&t[i], NULL, work_briefly, NULL) == 0);
+    for (int i = 0; i < 4; i++) {
+      assert(pthread_join(t[i], &p) == 0 && ((double *)p)[7] == 1);
+      free(p);
+    }
+  }
+}
+
+// kind 1: results are touched; 2: products, too.
+static void work_once(int kind) {
+  double *a = take(1), *c = take(0);
+  for (int i = 0; i < 3; i++) {
+    if (kind == 2)
+      dgemm_("N", "N", &(const int){90}, &(const int){90}, &(const int){90}, &(const double){1}, a, &n, a, &n,
+             &(const double){0}, c, &n);
+    daxpy_(&size, &(const double){2. + i}, a, &one, c, &one);
+    dscal_(&size, &(const double){2. + i}, c, &one);
+    if (kind && c[3] < 0) abort();
+  }
+  free(a);
+  free(c);
+}
+
+static void *work_until_cancelled(void *kind) {
+  while (!go) continue;
+  for (;;) {
+    work_once((int)(intptr_t)kind);
+    pthread_testcancel();
+  }
+  return NULL;
+}
+
+// Threads are cancelled before they begin, or anywhere later; the others go on.
+static void case_cancelled(void) {
+  for (int kind = 0; kind < 3; kind++) {
+    work_once(kind);
+    for (int round = 0; round < 20; round++) {
+      pthread_t t[2];
+      go = round % 2;
+      for (int i = 0; i < 2; i++)
+        assert(pthread_create(&t[i], NULL, work_until_cancelled, (void *)(intptr_t)kind) == 0);
+      usleep(round % 2 ? 1000 + round * 977 % 5000 : 0);
+      for (int i = 0; i < 2; i++) pthread_cancel(t[i]);
+      go = 1;
+      for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+      double *p = pending(round);
+      check_doubled(p, round);
+      free(p);
+    }
+  }
+}
+
+// ---- What a call reads by itself ----
+
+static char *reserve;
+
+static void fill_page(int number, siginfo_t *info, void *context) {
+  (void)number, (void)context;
+  char *at = (char *)((uintptr_t)info->si_addr & ~(uintptr_t)4095);
+  if (at < reserve || at >= reserve + (1 << 20)) _exit(9);
+  if (mprotect(at, 4096, PROT_READ | PROT_WRITE) != 0) _exit(8);
+  for (int i = 0; i < 512; i++) ((double *)at)[i] = 3;
+}
+
+// Small operands and scalars lie in pages that a handler fills, or that wait; errno stays.
+static void case_operands(void) {
+  struct sigaction action = {.sa_sigaction = fill_page, .sa_flags = SA_SIGINFO};
+  assert(sigaction(SIGSEGV, &action, NULL) == 0);
+  reserve = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  double *far = (double *)reserve, *a = take(1), *p = pending(1);
+  errno = 5;
+  dger_(&n, &n, far + 9000, far, &one, far + 4096, &one, a, &n);
+  assert(a[0] == 1 + 27 && a[SIZE - 1] == 1 + (SIZE - 1) % 7 + 27);
+  dscal_(&size, far + 20000, a, &one);
+  dscal_(&size, p + 1, a, &one);  // by 4
+  assert(a[0] == 28 * 3 * 4);
+  const int few = 90;
+  dgemm_("N", "N", &few, &few, &few, &(const double){1}, p, &n, p, &n, &(const double){0}, a, &n);
+  assert(errno == 5);
+}
+
 static const test_case cases[] = {
-    CASE(border),   CASE(frees),   CASE(protected), CASE(raw),    CASE(owner),
-    CASE(overflow), CASE(storm),   CASE(beside),    CASE(module), CASE(early),
-    CASE(nan),      CASE(overlap), CASE(leave),     CASE(waits),  CASE(contexts),
+    CASE(border),   CASE(frees),     CASE(protected), CASE(raw),       CASE(owner),    CASE(overflow), CASE(storm),
+    CASE(beside),   CASE(module),    CASE(early),     CASE(nan),       CASE(overlap),  CASE(leave),    CASE(waits),
+    CASE(contexts), CASE(unwritten), CASE(brief),     CASE(cancelled), CASE(operands),
 };
 
 int main(int argc, char **argv) {
   path = argc > 2 ? argv[2] : NULL;
+  alarm(60);  // nothing hangs
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }

@@ -76,6 +76,8 @@ def check_numpy(shim, reference):
     done = shim.run([python, script], "trace", library=reference)
     table = done.stderr.splitlines()
     done_at = shim.run([python, "-c", "import numpy as np; a = np.ones((900, 900)); [a @ a for _ in range(9)]"], "trace", library=reference).stderr
+    nobody = shim.run([python, "-c", "import numpy as np; np.ones((9, 9)) @ np.ones((9, 9))"], "trace", library=reference, TC_SHIM_ONLY="zzz")
+    expect(f"a list that no module is in: {nobody}", nobody.returncode == 0 and nobody.stderr.count("\n") == 1 and "no call was counted" in nobody.stderr)
     expect(f"a program of products is told of eager: {done_at}", "tc-run --shim=eager has libtc make them" in done_at)
     expect(f"numpy's table: {done.stderr}", done.stdout == plain.stdout and table and all(len(line) <= 80 for line in table) and "cblas_sgemm" in done.stderr and "_multiarray_umath" in done.stderr)
 
@@ -165,6 +167,7 @@ def check_tc_run(shim, tc_run, reference, calls):
         (["--shim", "trace", "--", calls, "product"], 0, "", "6 calls of BLAS took"),  # one in a constructor
         (["--shim=eager", "--", calls, "product"], 0, "", None),
         (["--shim=off", calls, "product"], 0, "", None),
+        (["--profile", "first.json", "--shim=trace", "--", calls, "product"], 0, "", None),
         (["--shim=trace", "--", "env", "echo", "hello"], 0, "hello\n", None),
         (["--shim=trace", "--", "sh", "-c", "exit 4"], 4, "", None),
         (["--shim=eager", "--", "no-such-program"], 127, "", "no-such-program cannot be run"),
