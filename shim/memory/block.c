@@ -10,6 +10,9 @@
 #include "shim/memory/raw.h"
 #include "shim/memory/thread.h"
 
+// A mapping each, of 65,530 that Linux gives a process by default. What else needs some goes on.
+enum { MOST_BLOCKS = 30000 };
+
 // Of addresses of 47 bits, 21 are inside an entry.
 enum { SHIFT = 21, LEAF_BITS = 13, LEAVES = 1 << LEAF_BITS };
 
@@ -17,6 +20,7 @@ typedef tc_shim_block *leaf[LEAVES];
 
 static leaf *root[LEAVES];
 static tc_shim_block *spare;  // free records
+static int n_blocks;  // atomic; written under the lock
 static uint64_t mask;  // of signals of the thread that has the lock, before
 
 // A short lock: threads give way to each other. No handler comes meanwhile, since one that touches
@@ -87,6 +91,13 @@ static tc_shim_block *take_record(void) {
   return b;
 }
 
+// pre: locked.
+static void give_record(tc_shim_block *b) {
+  b->next = spare;
+  spare = b;
+  __atomic_sub_fetch(&n_blocks, 1, __ATOMIC_RELAXED);
+}
+
 void *tc_shim_range_take(size_t bytes) {
   long p = tc_raw_mmap(NULL, bytes + TC_HUGE_BYTES, PROT_NONE, 0);
   if (p < 0 && p > -4096) return NULL;
@@ -104,19 +115,21 @@ static size_t mapped_bytes(size_t asked) {
 
 void *tc_shim_block_take(size_t asked) {
   size_t bytes = mapped_bytes(asked);
-  if (asked > PTRDIFF_MAX || !asked || !tc_shim_process_begin()) return NULL;
+  if (asked > PTRDIFF_MAX || !asked || !tc_shim_process_begin() ||
+      __atomic_load_n(&n_blocks, __ATOMIC_RELAXED) >= MOST_BLOCKS)
+    return NULL;
   char *base = tc_shim_range_take(bytes);
   if (!base) return NULL;
   if (tc_raw_mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) goto fail;
   if (bytes >= TC_HUGE_BYTES) tc_shim_raw(SYS_madvise, (long)base, (long)bytes, MADV_HUGEPAGE, 0, 0, 0);
   blocks_lock();
-  tc_shim_block *b = take_record();
+  tc_shim_block *b = n_blocks < MOST_BLOCKS ? take_record() : NULL;
   if (b) {
+    __atomic_add_fetch(&n_blocks, 1, __ATOMIC_RELAXED);
     *b = (tc_shim_block){.base = base, .asked = asked, .bytes = bytes, .is_library = tc_shim_is_inside()};
     if (!enter_block(b, b)) {
       (void)enter_block(b, NULL);
-      b->next = spare;
-      spare = b;
+      give_record(b);
       b = NULL;
     }
   }
@@ -159,8 +172,7 @@ void tc_shim_block_give(tc_shim_block *b) {
   size_t bytes = b->bytes;
   blocks_lock();
   (void)enter_block(b, NULL);  // its table is there
-  b->next = spare;
-  spare = b;
+  give_record(b);
   blocks_unlock();
   tc_raw_munmap(base, bytes);
 }

@@ -23,7 +23,7 @@ CASES = {
 MEMORY = {
     "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
     "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1}, "waits": {"dscal_": 10}, "contexts": {"dscal_": 3},
-    "brief": {"dscal_": 400}, "cancelled": {}, "operands": {"dger_": 1, "dscal_": 3}, "unwritten": {},
+    "brief": {"dscal_": 400}, "cancelled": {}, "many": {"dscal_": 1}, "operands": {"dger_": 1, "dscal_": 3}, "unwritten": {},
 }
 # What least.c measures.
 SIZES = ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n")

@@ -409,6 +409,18 @@ static void case_contexts(void) {
   }
 }
 
+// More blocks than a process may have mappings: threads and modules still find some.
+static void case_many(void) {
+  enum { MANY = 70000 };
+  static char *p[MANY];
+  for (int i = 0; i < MANY; i++) assert((p[i] = malloc(300000)) != NULL);
+  spawn(free_it, malloc(1));
+  assert(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+  for (int i = 0; i < MANY; i++) free(p[i]);
+  double *last = pending(1);
+  check_doubled(last, 1);
+}
+
 // ---- BLAS's rules ----
 
 static void multiply(const char *t, double alpha, const double *a, const double *b, double beta, double *c) {
@@ -576,7 +588,7 @@ static void case_operands(void) {
 static const test_case cases[] = {
     CASE(border),   CASE(frees),     CASE(protected), CASE(raw),       CASE(owner),    CASE(overflow), CASE(storm),
     CASE(beside),   CASE(module),    CASE(early),     CASE(nan),       CASE(overlap),  CASE(leave),    CASE(waits),
-    CASE(contexts), CASE(unwritten), CASE(brief),     CASE(cancelled), CASE(operands),
+    CASE(contexts), CASE(unwritten), CASE(brief),     CASE(cancelled), CASE(operands), CASE(many),
 };
 
 int main(int argc, char **argv) {
