@@ -40,8 +40,8 @@ static bool is_dense(const tc_shim_call *c, int i) {
   return is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
 }
 
-// What lies in the program's memory is read before the lock, where a fault is as good as in BLAS: a
-// handler of the program's may fill the page, or what waits is run.
+// What lies in the program's memory is read before the lock, where a fault is as good as in BLAS.
+// There the program's handler may fill the page, or what waits is run.
 static bool read_program(request *q) {
   const tc_shim_layout *l = q->entry->is_cblas ? &q->c->routine->cblas : &q->c->routine->fortran;
   if (l->has & 1u << TC_AT_ALPHA && (q->alpha = tc_shim_read_scalar(q->entry, q->base, TC_AT_ALPHA)) == 0) return false;

@@ -19,8 +19,8 @@
 
 enum { FROM_DISPATCH = 2 };
 
-// Calls that touch memory at two arguments at most, which hold no pointers. bytes: the argument that
-// says how many, or minus the number itself.
+// Calls that touch memory at two arguments at most, which hold no pointers. bytes: the argument
+// that says how many, or minus the number itself.
 enum { READS = 1, WRITES = 2, PATH_BYTES = 4096, STAT_BYTES = 144, TIME_BYTES = 16 };
 static const struct {
   int number;

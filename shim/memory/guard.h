@@ -9,9 +9,9 @@
 // A block is about to be freed: its keeper forgets it.
 void tc_shim_drop(tc_shim_block *block);
 
-// Whether this thread is in a call of libtc's own, such as its part of a thread's end: it may have a
-// lock of libtc's, so it must not wait for the keeper, who takes those. pre: its system calls are
-// looked at.
+// Whether this thread is in a call of libtc's own, such as its part of a thread's end. It may have
+// a lock of libtc's there, so it does not wait for the keeper, who takes those.
+// pre: its system calls are looked at.
 bool tc_shim_is_in_library(void);
 
 // Takes the guards of all blocks, or of those that a range meets. Any thread in program code.
