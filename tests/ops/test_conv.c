@@ -532,17 +532,23 @@ Test(conv, winograd_is_within_its_error) {
   }
 }
 
-// The result and both gradients of a convolution of x and w in this type, widened to f32.
-static void convolve_as(tc_type type, tc_type stored, float *out[3], size_t bytes[3]) {
+// The result and, of many channels, both gradients of a convolution of x and w in this type,
+// widened to f32. Few channels have a bias: its sum is rounded once, too.
+static int convolve_as(tc_type type, tc_type stored, int channels, int outputs, float *out[3], size_t bytes[3]) {
+  enum { SIDE = 24 };
+  const bool few = channels < 16;
   tc_scope s = tc_scope_begin();
-  tc_dims dx = S(2, 32, 12, 12), dw = S(48, 32, 3, 3);
-  tc_tensor x = tc_sin(tc_reshape(tc_arange(0, 2 * 32 * 12 * 12, 1, TC_F32), dx));
-  tc_tensor w = tc_cos(tc_reshape(tc_arange(0, 48 * 32 * 9, 1, TC_F32), dw));
+  tc_dims dx = S(2, channels, SIDE, SIDE), dw = S(outputs, channels, 3, 3);
+  tc_tensor x = tc_sin(tc_reshape(tc_arange(0, 2 * channels * SIDE * SIDE, 1, TC_F32), dx));
+  tc_tensor w = tc_cos(tc_reshape(tc_arange(0, outputs * channels * 9, 1, TC_F32), dw));
+  tc_tensor b = few ? tc_cast(tc_cast(tc_arange(0, outputs, 1, TC_F32), stored), type) : NONE;
   x = tc_param(tc_cast(tc_cast(x, stored), type)), w = tc_param(tc_cast(tc_cast(w, stored), type));
-  tc_tensor y = tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1), .groups = 1});
-  OK(tc_backward(tc_sum(y, TC_ALL, false)));
-  tc_tensor result[3] = {y, tc_grad(x), tc_grad(w)};
-  for (int k = 0; k < 3; k++) {
+  tc_tensor y = tc_conv2d(x, w, b, (tc_conv_options){.padding = S(1), .groups = 1}), result[3] = {y};
+  if (!few) {
+    OK(tc_backward(tc_sum(y, TC_ALL, false)));
+    result[1] = tc_grad(x), result[2] = tc_grad(w);
+  }
+  for (int k = 0; k < (few ? 1 : 3); k++) {
     tc_tensor wide = tc_cast(tc_cast(result[k], stored), TC_F32);
     bytes[k] = (size_t)tc_numel(wide) * sizeof(float);
     out[k] = malloc(bytes[k]);
@@ -550,16 +556,22 @@ static void convolve_as(tc_type type, tc_type stored, float *out[3], size_t byte
   }
   tc_scope_end(s);
   tc_release(x), tc_release(w);
+  return few ? 1 : 3;
 }
 
-Test(conv, narrow_types_by_winograd_are_those_of_f32_rounded_once) {
+// By Winograd's algorithm, and directly where channels are few.
+Test(conv, narrow_types_are_those_of_f32_rounded_once) {
   static const tc_type types[] = {TC_BF16, TC_F16};
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+  static const int sizes[][2] = {{32, 48}, {3, 16}, {1, 4}, {4, 64}};
+  for (size_t i = 0; i < 8; i++) {
     float *narrow[3], *wide[3];
     size_t n[3], m[3];
-    convolve_as(types[i], types[i], narrow, n), convolve_as(TC_F32, types[i], wide, m);
-    for (int k = 0; k < 3; k++) {
-      cr_expect(n[k] == m[k] && memcmp(narrow[k], wide[k], n[k]) == 0, "%s: result %d", tc_type_name(types[i]), k);
+    const tc_type type = types[i % 2];
+    const int *size = sizes[i / 2], results = convolve_as(type, type, size[0], size[1], narrow, n);
+    (void)convolve_as(TC_F32, type, size[0], size[1], wide, m);
+    for (int k = 0; k < results; k++) {
+      cr_expect(n[k] == m[k] && memcmp(narrow[k], wide[k], n[k]) == 0, "%s: %d channels, result %d", tc_type_name(type),
+                size[0], k);
       free(narrow[k]), free(wide[k]);
     }
   }

@@ -40,6 +40,7 @@ typedef struct direct {
 #define E (&x->s->e)
 
 // Loads every stride-th pixel of the row at `row`, from pixel `first` on. Pixels outside are zero.
+// Operands of f16 and bf16, whose result a bias made f32, are widened.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
   tc_val number = tc_emit_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
@@ -48,10 +49,10 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
     mask = is_within(x->s, at, x->w);
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
-  if (step == 1) return load(x->s, x->image.buf, x->type, STAGED_AT_ONCE, at, mask);
+  if (step == 1) return tc_build_cast(E, load(x->s, x->image.buf, x->image.type, STAGED_AT_ONCE, at, mask), x->type);
   // an image of one column has stride 0
   at = splat(x->s, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);
-  return gather(x->s, x->image.buf, x->type, STAGED_AT_ONCE, at, mask);
+  return tc_build_cast(E, gather(x->s, x->image.buf, x->image.type, STAGED_AT_ONCE, at, mask), x->type);
 }
 
 // Stages pixels `from` to `until` of a row.
@@ -115,7 +116,8 @@ typedef struct lhs {
 static tc_val load_lhs(void *of, int row) {
   const lhs *w = of;
   direct *x = w->x;
-  return load(x->s, x->weight.buf, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE);
+  return tc_build_cast(E, load(x->s, x->weight.buf, x->weight.type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE),
+                       x->type);
 }
 
 // Computes rows x lanes sums for outputs from `first` on. at: the staged pixels that the first tap
