@@ -39,7 +39,7 @@ RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"])
 WRONG = [("no_file", ["report", "nothing.prof"], 1), ("no_words", [], 2), ("rows_minus", ["report", "-n", "-5", "training.prof"], 2), ("rows_many", ["report", "-n", "99999999999", "training.prof"], 2), ("no_number", ["sync", "training.prof"], 2), ("no_sync", ["sync", "999", "training.prof"], 1),
          ("bad_number", ["sync", "x", "training.prof"], 1), ("bad_option", ["--wrong", "training.prof"], 2), ("foreign", ["foreign.prof"], 1), ("zero", ["zero.prof"], 1),
          ("short", ["short.prof"], 1), ("version", ["version.prof"], 1), ("folder", ["."], 1), ("damaged", ["damaged.prof"], 1), ("torn", ["torn.prof"], 0),
-         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2),
+         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2), ("no_command", ["nonsense", "training.prof"], 2), ("near_command", ["mises", "training.prof"], 2),
          ("onto_itself", ["html", "-o", "training.prof", "training.prof"], 1), ("onto_link", ["trace", "-o", "link.prof", "training.prof"], 1),
          ("onto_blas", ["report", "-o", "blas.prof", "blas.prof"], 1), ("full_disk", ["html", "-o", "/dev/full", "training.prof"], 1)]
 # What stands before these is 80 columns wide at most; tables of kernels and graphs are as wide as they are.

@@ -25,7 +25,7 @@ enum {
 // Of each group: values and bytes that were stored and never read, and the syncs that stored nothing else.
 typedef struct unused_sum {
   double bytes, stored_bytes;
-  uint32_t n_syncs, n_whole;
+  uint32_t n_syncs, n_whole, latest;  // latest: its sequence; a sync may have several records
   uint64_t largest_bytes;
   uint32_t op, site;  // texts, of the largest value. 0: not known
 } unused_sum;
@@ -38,7 +38,8 @@ static unused_sum *sum_unused(const tc_advice_input *in) {
     const tc_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
     if (!plan) continue;
     unused_sum *s = &sum[in->g->of_point[point - in->p->point]];
-    s->n_syncs++;
+    s->n_syncs += s->latest != u->sequence;
+    s->latest = u->sequence;
     s->bytes += (double)u->bytes;
     s->stored_bytes += (double)plan->output_bytes;
     s->n_whole += u->n_values >= plan->n_outputs;
@@ -189,9 +190,10 @@ bool tc_advise_early_sync(const tc_advice_input *in, tc_advice_list *out) {
 
 // ---- Tiny graphs in a row ----
 
-// The part of a sync that has no kernel in it.
+// The part of a sync that neither runs a kernel nor makes or binds a plan.
 static double own_ns_of(const tc_point *point) {
-  return (double)point->ns[TC_PHASE_TOTAL] - (double)point->ns[TC_PHASE_RUN];
+  double made = (double)point->ns[TC_PHASE_LOWER] + (double)point->ns[TC_PHASE_COMPILE];
+  return (double)point->ns[TC_PHASE_TOTAL] - (double)point->ns[TC_PHASE_RUN] - made;
 }
 
 static bool is_tiny(const tc_advice_input *in, const tc_point *point) {

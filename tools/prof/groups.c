@@ -153,7 +153,7 @@ static void spread_nodes(tc_group *g, double *value, size_t n) {
 typedef enum measure { NODES, HITS, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
 
 static bool measure_point(const tc_point *point, const tc_plan *plan, measure what, double *out) {
-  bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT;
+  bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT && point->miss == TC_PROF_MISS_NONE;
   *out = what == NODES       ? (plan ? plan->n_nodes : 0)
          : what == HITS      ? (point->flags & TC_PROF_HIT) != 0
          : what == BEFORE_NS ? (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD]

@@ -55,14 +55,15 @@ typedef struct tc_spread {
 
 typedef struct tc_group {
   uint32_t site, cause;  // texts
-  uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan, and not failed
+  uint32_t n_syncs, n_planned, n_hits, n_failed,
+      n_wrong;  // hits: with those bound; planned: with a plan, and not failed
   uint32_t n_missed[8];  // by tc_prof_miss
   uint32_t n_plans;  // graphs that were used here first; threads that race make plans of one graph
   uint32_t n_graphs;  // .. and all that were used here
   uint32_t first, last;  // sequences
   uint64_t size[TC_N_SIZES];  // syncs with a plan by nodes recorded
   tc_spread nodes, ns;  // ns: of total
-  uint32_t n_cached;  // syncs that hit and did not fail
+  uint32_t n_cached;  // syncs that hit, bound nothing and did not fail
   tc_spread cached_ns, before_ns;  // of those; before: outside and recording
   double last_hits;  // share of the last quarter that hit
   double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs
