@@ -32,7 +32,7 @@ BLAS = """{"kind": "process", "pid": 15343, "program": "/usr/bin/python3", "wall
 COMMANDS = [["report"], ["steps"], ["misses"], ["fusion"], ["memory"], ["compile"]]
 # Fixture, words before its file, more options; a golden file each.
 RUNS = [(fixture, words, []) for fixture in ("training", "changing") for words in COMMANDS]
-RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"]), ("training", ["sync", "2"], []), ("stacks", ["sync", "1"], []), ("stacks", ["sync", "2"], []), ("stacks", ["report"], []), ("changing", ["sync", "51"], []),
+RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"]), ("training", ["sync", "2"], []), ("stacks", ["sync", "1"], []), ("stacks", ["sync", "2"], []), ("stacks", ["report"], []), ("bound", ["report"], []), ("bound", ["misses"], []), ("changing", ["sync", "51"], []),
          ("changing", ["misses"], ["--all"]), ("changing", ["report"], ["--top=1"]), ("killed", ["report"], []), ("blas", ["report"], []), ("empty", ["report"], []),
          ("long", ["memory"], []), ("long", ["sync", "1000001"], []), ("empty", ["steps"], []), ("empty", ["misses"], []), ("empty", ["fusion"], []), ("empty", ["memory"], []), ("empty", ["compile"], [])]
 # What is no profile, and other wrong lines: words and the exit status. stderr is part of the golden file.
@@ -61,7 +61,7 @@ def long_texts():
 
 
 def write_fixtures(folder):
-    for name in ("training", "changing", "killed", "stacks", "empty"):
+    for name in ("training", "changing", "killed", "bound", "stacks", "empty"):
         made = getattr(fixtures, name)()
         (folder / f"{name}.prof").write_bytes(made if isinstance(made, bytes) else made.data)
     (folder / "long.prof").write_bytes(long_texts())

@@ -31,6 +31,7 @@ typedef enum tc_verdict {
   TC_VERDICT_HUGE,
   TC_VERDICT_GROWING,
   TC_VERDICT_NEVER_REPEATS,
+  TC_VERDICT_CHANGING,
   TC_VERDICT_FAILS,
 } tc_verdict;
 extern const char *const tc_verdict_names[];
@@ -45,6 +46,7 @@ enum {
   TC_GROWING_GRAPHS = 8,  // .. of more graphs than so many,
   TC_GROWING_HITS_PERCENT = 90,  // .. or with fewer hits in the last quarter
   TC_REPEATS_PERCENT = 10,  // found in the cache less often: a graph does not repeat
+  TC_CHANGING_PERCENT = 50,  // of syncs with a new graph or sizes, and of time that goes into these: it changes
 };
 
 enum { TC_N_SIZES = 24 };  // graphs of 2^i to 2^(i+1) - 1 nodes, i from 0; the last is open
