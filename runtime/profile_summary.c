@@ -136,7 +136,7 @@ static const char *time_text(double ns, char *out, size_t room) {
   return out;
 }
 
-// What stands behind "99 % found": " (98 % bound)" are those that were bound to new sizes, if there are any.
+// What stands behind "99 % found": how many of these were bound to new sizes. Empty: none.
 static const char *bound_text(uint64_t n_bound, uint64_t n_hit, char *out, size_t room) {
   out[0] = '\0';
   if (n_bound) snprintf(out, room, " (%.0f %% bound)", share(n_bound, n_hit));
