@@ -56,15 +56,16 @@ bool tc_advise_unused(const tc_advice_input *in, tc_advice_list *out) {
   for (size_t i = 0; ok && i < in->g->n; i++) {
     const tc_group *g = &in->g->group[i];
     const unused_sum *s = &sum[i];
+    uint32_t n = s->n_syncs < g->n_syncs ? s->n_syncs : g->n_syncs;  // records of one may lie apart
     bool whole = s->n_whole * 100 >= g->n_syncs * EVERY_PERCENT;
     if (s->n_syncs < LEAST_STEPS || s->bytes * 100 < s->stored_bytes * UNUSED_PERCENT || tc_advice_has(out, g, NULL))
       continue;
     double gain = whole ? g->phase[TC_PHASE_TOTAL] : tc_advice_bytes_ns(in, g, s->bytes);
     tc_advice *a = tc_advice_add(out, "unused", gain, g);
     if (!(ok = a != NULL)) break;
-    int at = snprintf(
-        a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
-        tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs, whole ? "any of it" : "it");
+    int at = snprintf(a->evidence, sizeof a->evidence,
+                      "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
+                      tc_advice_place(in, g->site), tc_show_bytes(s->bytes / n), n, whole ? "any of it" : "it");
     if (s->op && at > 0 && at < (int)sizeof a->evidence)
       snprintf(a->evidence + at, sizeof a->evidence - (size_t)at, "; the largest is the %s of %s",
                tc_profile_text(in->p, s->op), tc_advice_place(in, s->site));
