@@ -92,8 +92,12 @@ static void log_line(const tc_sync_point *ticks) {
               " bytes%s, in use %" PRIu64 " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64
               ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64 ", publish %" PRIu64,
               r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left,
-              r->n_kernels, r->tier, r->hit ? "hit" : "new", r->n_compiled, r->bytes, fallbacks, r->planned_bytes,
-              r->peak_bytes, r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
+              r->n_kernels, r->tier,
+              r->bound ? "bound"
+              : r->hit ? "hit"
+                       : "new",
+              r->n_compiled, r->bytes, fallbacks, r->planned_bytes, r->peak_bytes, r->before_ns, r->lookup_ns,
+              r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
 }
 
 static void add_to_sums(tc_sync_sums *s, const tc_sync_point *r) {

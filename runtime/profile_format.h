@@ -67,7 +67,7 @@ typedef enum tc_prof_miss {
   TC_PROF_MISS_NEW,  // no plan of this hash was seen
   TC_PROF_MISS_EVICTED,  // it was, and left the cache
   TC_PROF_MISS_CLEARED,  // tc_cache_clear emptied the cache
-  TC_PROF_MISS_BOUND,  // its sizes are new, and were bound to a plan for many sizes, without lowering
+  TC_PROF_MISS_BOUND,  // no miss: its sizes are new, and were bound to a plan for many sizes, without lowering
 } tc_prof_miss;
 
 // A graph and its plan, written before the first sync that uses it in this file. Rows follow:
@@ -116,7 +116,7 @@ typedef struct tc_prof_block {
 } tc_prof_block;
 
 enum {
-  TC_PROF_HIT = 1,  // the plan was cached
+  TC_PROF_HIT = 1,  // the plan was cached, or bound
   TC_PROF_REPLAYED = 2,  // a GPU's graph
   TC_PROF_INTERPRETED = 4,  // some kernels were interpreted
   TC_PROF_FAILED = 8,

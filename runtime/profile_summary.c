@@ -20,7 +20,8 @@
 typedef struct site_sum {
   tc_site site;
   const char *cause;
-  uint64_t n, n_hit, n_warm_miss, n_nodes, first_nodes, last_nodes, n_wrong;
+  uint64_t n, n_hit, n_bound, n_warm_miss, n_nodes, first_nodes, last_nodes, most_nodes, n_wrong;
+  uint64_t n_grown;  // syncs with more nodes than each one before
   uint64_t ticks, making;  // in tc; of it planning and compiling
   uint64_t before;
 } site_sum;
@@ -28,7 +29,7 @@ typedef struct site_sum {
 static struct {
   site_sum site[N_SITES];
   int n_sites, last_site;
-  uint64_t n, n_hit, n_nodes, most_nodes, n_kernels, bytes, n_wrong, peak_bytes, planned_bytes;
+  uint64_t n, n_hit, n_bound, n_nodes, most_nodes, n_kernels, bytes, n_wrong, peak_bytes, planned_bytes;
   uint64_t size[N_SIZES];
   uint64_t before, lookup, making, allocate, run, publish, total;
   uint64_t n_gpu, n_replayed, copied_bytes, n_fallbacks, fallback_bytes;
@@ -58,16 +59,18 @@ static site_sum *sum_of(const tc_sync_point *r) {
   for (int i = 0; i < self.n_sites; i++)
     if (is_of(&self.site[i], r)) return &self.site[self.last_site = i];
   if (self.n_sites == N_SITES) return &self.site[N_SITES - 1];
-  self.site[self.n_sites] = (site_sum){.site = r->site, .cause = r->cause, .first_nodes = r->n_nodes};
+  self.site[self.n_sites] =
+      (site_sum){.site = r->site, .cause = r->cause, .first_nodes = r->n_nodes, .most_nodes = r->n_nodes};
   return &self.site[self.n_sites++];
 }
 
 void tc_profile_summary_add(const tc_sync_point *r) {
   site_sum *s = sum_of(r);
-  s->n_warm_miss += s->n >= WARM && !r->hit, s->n++, s->n_hit += r->hit;
+  s->n_warm_miss += s->n >= WARM && !r->hit, s->n++, s->n_hit += r->hit, s->n_bound += r->bound;
+  s->n_grown += r->n_nodes > s->most_nodes, s->most_nodes = TC_MAX_OF(s->most_nodes, (uint64_t)r->n_nodes);
   s->n_nodes += r->n_nodes, s->last_nodes = r->n_nodes, s->n_wrong += r->n_wrong;
   s->ticks += r->total_ns, s->making += r->compile_ns, s->before += r->before_ns;
-  self.n++, self.n_hit += r->hit, self.n_nodes += r->n_nodes, self.n_kernels += r->n_kernels;
+  self.n++, self.n_hit += r->hit, self.n_bound += r->bound, self.n_nodes += r->n_nodes, self.n_kernels += r->n_kernels;
   self.most_nodes = TC_MAX_OF(self.most_nodes, (uint64_t)r->n_nodes);
   self.bytes += r->bytes, self.n_wrong += r->n_wrong, self.size[class_of(r->n_nodes)]++;
   self.peak_bytes = TC_MAX_OF(self.peak_bytes, r->peak_bytes);
@@ -133,6 +136,13 @@ static const char *time_text(double ns, char *out, size_t room) {
   return out;
 }
 
+// What stands behind "99 % found": how many of these were bound to new sizes. Empty: none.
+static const char *bound_text(uint64_t n_bound, uint64_t n_hit, char *out, size_t room) {
+  out[0] = '\0';
+  if (n_bound) snprintf(out, room, " (%.0f %% bound)", share(n_bound, n_hit));
+  return out;
+}
+
 static bool reads_value(const site_sum *s) {
   return strcmp(s->cause, "item") == 0 || strcmp(s->cause, "to_host") == 0 || strcmp(s->cause, "print") == 0;
 }
@@ -146,10 +156,13 @@ static bool is_tiny(const site_sum *s) {
 // What is wrong with a site, and what to change. NULL: nothing. The first of several that applies.
 static const char *advice_of(const site_sum *s) {
   if (s->n_wrong) return "results are wrong (TC_VERIFY=1): please report it";
-  if (s->n > 2 * WARM && s->last_nodes > 2 * s->first_nodes + TINY && s->n_warm_miss * 2 > s->n)
+  bool grows = s->last_nodes > 2 * s->first_nodes + TINY && s->n_grown * 2 > s->n;
+  if (s->n > 2 * WARM && grows && s->n_warm_miss * 2 > s->n)
     return "its graph grows: end the scope each step, or tc_detach what is kept";
   if (s->n > 2 * WARM && s->n_warm_miss * 2 > s->n)
     return "its graph is new each time: keep shapes and attributes equal";
+  if (s->n > 2 * WARM && s->n_bound * 2 > s->n && s->making * 2 > s->ticks)
+    return "its sizes are new each time, and bound to a plan: pad them to a few, so that graphs repeat";
   if (is_tiny(s) && reads_value(s)) return "a small value is read each time: read it less often, or at the step's end";
   if (is_tiny(s)) return "tiny graphs: let more be recorded before a value is needed";
   return NULL;
@@ -187,7 +200,7 @@ static void put_verdict(FILE *out) {
 }
 
 static void put_site(FILE *out, const site_sum *s) {
-  char place[PATH_MAX];
+  char place[PATH_MAX], bound[48];
   tc_site_text(s->site, place, sizeof place);
   const char *name = place[0] ? place : "an unknown place", *advice = advice_of(s);
   size_t n = strlen(name);
@@ -196,13 +209,14 @@ static void put_site(FILE *out, const site_sum *s) {
     const char *slash = strchr(name, '/');
     if (slash && slash[1]) name = slash + 1;
   }
-  put_line(out, "  %s at %s: %" PRIu64 " times, %.0f %% of tc's time, %.0f nodes, %.0f %% found", s->cause, name, s->n,
-           share(s->ticks, self.total), (double)s->n_nodes / (double)s->n, share(s->n_hit, s->n));
+  put_line(out, "  %s at %s: %" PRIu64 " times, %.0f %% of tc's time, %.0f nodes, %.0f %% found%s", s->cause, name,
+           s->n, share(s->ticks, self.total), (double)s->n_nodes / (double)s->n, share(s->n_hit, s->n),
+           bound_text(s->n_bound, s->n_hit, bound, sizeof bound));
   if (advice) put_line(out, "    %s", advice);
 }
 
 void tc_profile_summary_print(FILE *out, double tick_ns) {
-  char a[32], b[32];
+  char a[32], b[32], bound[48];
   uint64_t all = self.before + self.total, n = TC_MAX_OF(self.n, UINT64_C(1));
   if (self.n == 0) return;
   self.tick_ns = tick_ns;
@@ -211,8 +225,9 @@ void tc_profile_summary_print(FILE *out, double tick_ns) {
            "  syncs   %" PRIu64 " at %d place%s; graphs of %" PRIu64 " nodes (median), %" PRIu64 " (99 %%), %" PRIu64
            " (largest)",
            self.n, self.n_sites, self.n_sites == 1 ? "" : "s", size_at(0.5), size_at(0.99), self.most_nodes);
-  put_line(out, "  work    %.1f nodes -> %.1f kernels a sync, %.0f %% of plans found, %s moved; memory %s",
+  put_line(out, "  work    %.1f nodes -> %.1f kernels a sync, %.0f %% %sfound%s, %s moved; memory %s",
            (double)self.n_nodes / (double)n, (double)self.n_kernels / (double)n, share(self.n_hit, self.n),
+           self.n_bound ? "" : "of plans ", bound_text(self.n_bound, self.n_hit, bound, sizeof bound),
            bytes_text((double)self.bytes / (double)n, a, sizeof a), bytes_text((double)self.peak_bytes, b, sizeof b));
   put_line(
       out, "  time    %s: program %.0f %%, lookup and start %.0f %%, planning %.0f %%, memory %.0f %%, run %.0f %%",

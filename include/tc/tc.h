@@ -260,8 +260,9 @@ typedef struct tc_sync_point {
       // sync, compiled or to be interpreted first
       n_compiled;
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
-  bool hit;  // true: its plan was cached
+  bool hit;  // true: its plan was cached, or bound
   bool replayed;  // true: on a GPU, its kernels were one launch of a graph
+  bool bound;  // true: its sizes were new, and were bound to a cached plan for many sizes
   // on a GPU, static: why its kernels were not one launch, the program waited for them, or the
   // graph copies; NULL: none of these
   const char *gpu_note;

@@ -95,8 +95,7 @@ void tc_plan_miss_note(const tc_trace *t, const tc_plan *made, const tc_sync_poi
       [TC_PROF_MISS_NONE] = "",
       [TC_PROF_MISS_NEW] = "no such graph was seen",
       [TC_PROF_MISS_EVICTED] = "it had left the cache, which TC_PLAN_CACHE and TC_PLAN_CACHE_BYTES bound",
-      [TC_PROF_MISS_CLEARED] = "tc_cache_clear had emptied the cache",
-      [TC_PROF_MISS_BOUND] = "its sizes are new, and were bound without lowering"};
+      [TC_PROF_MISS_CLEARED] = "tc_cache_clear had emptied the cache"};
   tc_log_message m;
   char place[160];
   if (!is_due(rec, made != NULL)) return;

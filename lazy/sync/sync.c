@@ -154,7 +154,8 @@ static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
   rec->peak_bytes = peak.most_bytes;
   rec->replayed = done->replayed, rec->gpu_note = done->gpu_note, rec->copied_bytes = done->copied_bytes;
   rec->n_fallbacks = done->n_fallbacks, rec->fallback_bytes = done->fallback_bytes;
-  rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
+  rec->bound = p && !w->hit && p->is_bound, rec->hit = w->hit || rec->bound;
+  rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
 }
 
 // A body of control flow is being recorded: its inputs have no values.
@@ -191,7 +192,7 @@ static tc_status sync_trace(tc_trace *t, tc_cause cause, tc_site site, int n_ask
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
   times.waited = tc_profile_waited;
-  if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit ? NULL : p, &rec);
+  if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit || p->is_bound ? NULL : p, &rec);
   if (TC_UNLIKELY(recorded) && p && w.n_word) {
     tc_sync_record_plan(t, p, &rec);
     times.noting = tc_ticks_between(ran, tc_ticks());

@@ -256,7 +256,7 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
                        (rec->n_wrong ? TC_PROF_WRONG : 0));
   r.n_launches = rec->n_kernels, r.n_compiled = rec->n_compiled;
   fill_times(&r, x, done);
-  if (p && !rec->hit) {
+  if (p && miss != TC_PROF_MISS_NONE) {
     uint64_t described = in_ns(p->describe_ticks), made = in_ns(x->making);
     r.compile_ns = in_ns(p->compile_ticks);
     r.lower_ns = made - TC_MIN(made, r.compile_ns + described), r.total_ns -= TC_MIN(r.total_ns, described);

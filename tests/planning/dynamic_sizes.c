@@ -255,6 +255,12 @@ static bytes tokens_at(int64_t b, int64_t t) {
   return out;
 }
 
+static uint64_t metric(const char *name) {
+  uint64_t value = 0;
+  EXPECT_OK(tc_metrics_get(name, &value));
+  return value;
+}
+
 static void two_sizes_vary(void) {
   enum { N = 60 };
   bytes want[N];
@@ -266,8 +272,14 @@ static void two_sizes_vary(void) {
   choose("auto");
   uint64_t bound = tc_cache_stats().plan_bound;
   for (int i = 0; i < N; i++) {
+    tc_sync_point sync;
+    uint64_t before = tc_cache_stats().plan_bound, hits = metric("plan_hits");
     bytes got = tokens_at(b[i], t[i]);
+    bool is_bound = tc_cache_stats().plan_bound > before;
     EXPECT(memcmp(got.at, want[i].at, got.n * sizeof *got.at) == 0, "%d x %d", (int)b[i], (int)t[i]);
+    EXPECT(tc_sync_points(1, &sync) == 1 && sync.bound == is_bound && (!is_bound || sync.hit), "%d: %d %d", i,
+           sync.bound, sync.hit);
+    EXPECT(metric("plan_hits") == hits + sync.hit, "%d: %d", i, (int)(metric("plan_hits") - hits));
     free(got.at);
   }
   bound = tc_cache_stats().plan_bound - bound;

@@ -1,5 +1,5 @@
 """Profiles of programs that never were, the same bytes each time, for the golden outputs."""
-from writer import COMPILE, END, FAILED, MEMORY, MISS_BOUND, MODULE, STACK, TIMES, UNUSED, Writer
+from writer import COMPILE, END, FAILED, HIT, MEMORY, MISS_BOUND, MODULE, STACK, TIMES, UNUSED, Writer
 
 GRAPH = """%0 = leaf f32[{n},64] tc:cpu live @ model.c:30
 %1 = leaf f32[64,10] tc:cpu live @ model.c:12
@@ -100,6 +100,18 @@ def killed():
     w.parts.pop()  # no end
     data = w.data
     return data[:-72]
+
+
+def bound(n_steps=40):
+    """A site whose first extent changes in each step, and is bound to a plan from the third on; binding costs most. A scalar is read before it."""
+    w = Writer()
+    w.process(program="/home/user/bound")
+    for i in range(n_steps):
+        w.sync(small_plan(w, 3, 0xdef), "model.c:40", "item", new=i == 0, run=4000)
+        how = {"new": True, "lower": 350_000, "compile": 2_000_000} if i < 2 else {"new": True, "flags": HIT, "miss": MISS_BOUND, "lower": 90_000, "n_compiled": 0}
+        w.sync(step_plan(w, n=32 + i), "model.c:33", "eval", run=20_000, **how)
+    w.end()
+    return w
 
 
 def stacks():

@@ -68,7 +68,7 @@ def main():
     program, seconds = os.path.abspath(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2][0] != "-" else 5
     seed = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 1
     r, end, n = random.Random(seed), time.monotonic() + seconds, 0
-    wholes = [made if isinstance(made, bytes) else made.data for made in (getattr(fixtures, f)() for f in ("training", "changing", "killed", "stacks", "empty"))]
+    wholes = [made if isinstance(made, bytes) else made.data for made in (getattr(fixtures, f)() for f in ("training", "changing", "killed", "bound", "stacks", "empty"))]
     wholes.append(BLAS.encode())
     folder = tempfile.mkdtemp()
     path = os.path.join(folder, "fuzzed.prof")

@@ -32,14 +32,14 @@ BLAS = """{"kind": "process", "pid": 15343, "program": "/usr/bin/python3", "wall
 COMMANDS = [["report"], ["steps"], ["misses"], ["fusion"], ["memory"], ["compile"]]
 # Fixture, words before its file, more options; a golden file each.
 RUNS = [(fixture, words, []) for fixture in ("training", "changing") for words in COMMANDS]
-RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"]), ("training", ["sync", "2"], []), ("stacks", ["sync", "1"], []), ("stacks", ["sync", "2"], []), ("stacks", ["report"], []), ("changing", ["sync", "51"], []),
+RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"]), ("training", ["sync", "2"], []), ("stacks", ["sync", "1"], []), ("stacks", ["sync", "2"], []), ("stacks", ["report"], []), ("bound", ["report"], []), ("bound", ["misses"], []), ("changing", ["sync", "51"], []),
          ("changing", ["misses"], ["--all"]), ("changing", ["report"], ["--top=1"]), ("killed", ["report"], []), ("blas", ["report"], []), ("empty", ["report"], []),
          ("long", ["memory"], []), ("long", ["sync", "1000001"], []), ("empty", ["steps"], []), ("empty", ["misses"], []), ("empty", ["fusion"], []), ("empty", ["memory"], []), ("empty", ["compile"], [])]
 # What is no profile, and other wrong lines: words and the exit status. stderr is part of the golden file.
 WRONG = [("no_file", ["report", "nothing.prof"], 1), ("no_words", [], 2), ("rows_minus", ["report", "-n", "-5", "training.prof"], 2), ("rows_many", ["report", "-n", "99999999999", "training.prof"], 2), ("no_number", ["sync", "training.prof"], 2), ("no_sync", ["sync", "999", "training.prof"], 1),
          ("bad_number", ["sync", "x", "training.prof"], 1), ("bad_option", ["--wrong", "training.prof"], 2), ("foreign", ["foreign.prof"], 1), ("zero", ["zero.prof"], 1),
          ("short", ["short.prof"], 1), ("version", ["version.prof"], 1), ("folder", ["."], 1), ("damaged", ["damaged.prof"], 1), ("torn", ["torn.prof"], 0),
-         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2),
+         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2), ("no_command", ["nonsense", "training.prof"], 2), ("near_command", ["mises", "training.prof"], 2),
          ("onto_itself", ["html", "-o", "training.prof", "training.prof"], 1), ("onto_link", ["trace", "-o", "link.prof", "training.prof"], 1),
          ("onto_blas", ["report", "-o", "blas.prof", "blas.prof"], 1), ("full_disk", ["html", "-o", "/dev/full", "training.prof"], 1)]
 # What stands before these is 80 columns wide at most; tables of kernels and graphs are as wide as they are.
@@ -61,7 +61,7 @@ def long_texts():
 
 
 def write_fixtures(folder):
-    for name in ("training", "changing", "killed", "stacks", "empty"):
+    for name in ("training", "changing", "killed", "bound", "stacks", "empty"):
         made = getattr(fixtures, name)()
         (folder / f"{name}.prof").write_bytes(made if isinstance(made, bytes) else made.data)
     (folder / "long.prof").write_bytes(long_texts())

@@ -114,7 +114,7 @@ bool tc_prof_advise(tc_profile *p, const tc_groups *g, tc_advice_list *out) {
   tc_misses misses = {0};
   tc_advice_input in = {.p = p, .g = g, .steps = steps, .misses = &misses, .run_ns = (double)(g->end_ns - g->begin_ns)};
   *out = (tc_advice_list){0};
-  bool ok = find_steps(p, g, steps, &in.n_steps) && tc_misses_find(p, g, &misses);
+  bool ok = find_steps(p, g, steps, &in.n_steps) && tc_misses_find(p, g, true, &misses);
   for (size_t i = 0; ok && i < sizeof rules / sizeof *rules; i++) ok = rules[i].find(&in, out);
   for (size_t i = 0; i < in.n_steps; i++) tc_steps_free(&steps[i]);
   tc_misses_free(&misses);

@@ -33,7 +33,7 @@ typedef struct tc_advice_input {
   const tc_groups *g;
   const tc_steps *steps;  // a row a thread, the busiest first
   size_t n_steps;
-  const tc_misses *misses;
+  const tc_misses *misses;  // and bound plans
   double run_ns;  // from the first sync's recording to the end of the last sync
 } tc_advice_input;
 

@@ -7,8 +7,8 @@
 #include "tools/prof/show.h"
 
 enum {
-  NEW_PERCENT = 20,  // of a place's syncs: where new graphs are fewer than a storm, they count if ..
-  NEW_COST_PERCENT = 5,  // .. making them takes so much of the run
+  NEW_PERCENT = 20,  // of a place's syncs: where new graphs, or sizes, are no storm, they count if ..
+  NEW_COST_PERCENT = 5,  // .. making and binding them takes so much of the run
   RECOMPUTE_PERCENT = 20,  // of the nodes recorded
   HELD_BYTES = 65536,  // a sync; less is not felt
   REFERENCE_PERCENT = 15,  // of the bytes that the kernels of a place move
@@ -100,22 +100,22 @@ static const char *fix_of(const tc_difference *d) {
 
 static tc_advice *say_changing(const tc_advice_input *in, tc_advice_list *out, const tc_group *g,
                                const tc_miss_row *row, double cost) {
-  char words[200];
+  char words[200], bound[100] = ", of which making";
   tc_miss_view v;
   if (!tc_miss_open(in->p, row, &v)) return NULL;
   tc_advice *a = tc_advice_add(out, "changing", cost, g);
   if (a) {
     const tc_difference *d = &v.difference;
     const tc_node_text *node = d->only_extents && d->leaf ? d->leaf : d->now ? d->now : d->old;
-    if (d->kind == TC_DIFFERENT_WORD && node)  // an attribute holds several numbers in one
-      snprintf(words, sizeof words, "an attribute of %.*s", node->op.n < 40 ? node->op.n : 40, node->op.at);
-    else
-      tc_miss_words(d, words, sizeof words);
+    uint32_t n_bound = g->n_missed[TC_PROF_MISS_BOUND];
+    if (n_bound)
+      snprintf(bound, sizeof bound, ", and new sizes bound to a plan in %u, of which making and binding", n_bound);
+    tc_miss_words(d, words, sizeof words);
     snprintf(a->evidence, sizeof a->evidence,
-             "%s has a new graph in %u of %u syncs, of which making took %s; that of sync %u differs from the one "
+             "%s has a new graph in %u of %u syncs%s took %s; that of sync %u differs from the one "
              "before it in "
              "%s%s%.*s",
-             tc_advice_place(in, g->site), g->n_missed[TC_PROF_MISS_NEW], g->n_syncs, tc_show_ns(cost),
+             tc_advice_place(in, g->site), g->n_missed[TC_PROF_MISS_NEW], g->n_syncs, bound, tc_show_ns(cost),
              in->p->point[row->point].sequence, words, node && node->site.n ? ", recorded at " : "",
              node ? node->site.n < 80 ? node->site.n : 80 : 0, node ? node->site.at : "");
     snprintf(a->fix, sizeof a->fix, "%s", fix_of(d));
@@ -124,7 +124,7 @@ static tc_advice *say_changing(const tc_advice_input *in, tc_advice_list *out, c
   return a;
 }
 
-// Of a group's misses: what they cost, how many have a graph to be compared with, and the middle one
+// Of a group's misses and bound plans: what they cost, how many have a graph to be compared with, and the middle one
 // of those, which is less likely an exception than the first or the last.
 typedef struct miss_sum {
   double cost;
@@ -152,8 +152,8 @@ bool tc_advise_changing(const tc_advice_input *in, tc_advice_list *out) {
   for (size_t i = 0; sum && i < in->g->n; i++) {
     const tc_group *g = &in->g->group[i];
     const miss_sum *s = &sum[i];
-    uint64_t n = g->n_missed[TC_PROF_MISS_NEW];
-    bool is_storm = n * 100 >= (uint64_t)g->n_syncs * TC_STORM_PERCENT;
+    uint64_t n_new = g->n_missed[TC_PROF_MISS_NEW], n = n_new + g->n_missed[TC_PROF_MISS_BOUND];
+    bool is_storm = n_new >= TC_STORM_MISSES && n_new * 100 >= (uint64_t)g->n_syncs * TC_STORM_PERCENT;
     bool is_expensive = n * 100 >= (uint64_t)g->n_syncs * NEW_PERCENT && s->cost * 100 >= in->run_ns * NEW_COST_PERCENT;
     if (n < TC_STORM_MISSES || !(is_storm || is_expensive) || !s->middle || tc_advice_has(out, g, "growing")) continue;
     (void)say_changing(in, out, g, s->middle, s->cost);  // without its graphs' texts there is nothing to say
@@ -164,6 +164,35 @@ bool tc_advise_changing(const tc_advice_input *in, tc_advice_list *out) {
 }
 
 // ---- Values made twice, and copied ----
+
+// Syncs of the group whose plan computes values again, ..
+static bool has_again(const tc_plan *plan, const tc_plan *last) {
+  (void)last;
+  return plan->n_again > 0;
+}
+
+// .. copies since something is held, ..
+static bool has_held(const tc_plan *plan, const tc_plan *last) {
+  (void)last;
+  return plan->held_bytes > 0;
+}
+
+// .. or has the structure of the latest one.
+static bool is_alike(const tc_plan *plan, const tc_plan *last) {
+  return plan->hash == last->hash;
+}
+
+static uint32_t count_syncs(const tc_advice_input *in, const tc_group *g,
+                            bool (*counts)(const tc_plan *plan, const tc_plan *last)) {
+  const tc_point *latest = tc_profile_point(in->p, g->last);
+  const tc_plan *last = latest ? tc_profile_plan(in->p, latest->plan) : NULL;
+  uint32_t n = 0;
+  for (size_t i = 0; last && i < in->p->n_points; i++) {
+    const tc_plan *plan = tc_profile_plan(in->p, in->p->point[i].plan);
+    n += in->g->of_point[i] == (uint32_t)(g - in->g->group) && plan && counts(plan, last);
+  }
+  return n;
+}
 
 static bool has_word(const tc_node_text *x, const char *word) {
   return memmem(x->words.at, (size_t)x->words.n, word, strlen(word)) != NULL;
@@ -208,8 +237,8 @@ static bool say_recompute(const tc_advice_input *in, tc_advice_list *out, const 
   snprintf(a->evidence, sizeof a->evidence,
            "%s computes %d of its %zu nodes again in each of %u syncs, up to %.*s at %.*s: an earlier sync had "
            "that value and did not store it",
-           tc_advice_place(in, g->site), n, t->n, g->n_syncs, root->op.n < 30 ? root->op.n : 30, root->op.at,
-           root->site.n < 80 ? root->site.n : 80, root->site.n ? root->site.at : "");
+           tc_advice_place(in, g->site), n, t->n, count_syncs(in, g, has_again), root->op.n < 30 ? root->op.n : 30,
+           root->op.at, root->site.n < 80 ? root->site.n : 80, root->site.n ? root->site.at : "");
   snprintf(
       a->fix, sizeof a->fix,
       "Ask for all results in the first sync, by one tc_eval of several tensors, or for the value that they share.");
@@ -267,10 +296,11 @@ bool tc_advise_held(const tc_advice_input *in, tc_advice_list *out) {
     tc_span site = find_held(&text);
     uint32_t id = find_site(in, plan, site);
     if (id) a->site = id;
+    uint32_t n_held = count_syncs(in, g, has_held);
     snprintf(a->evidence, sizeof a->evidence,
              "%.*s%s writes to new memory, %s in each of %u syncs, since something still holds the old value at %s",
              site.n < 80 ? site.n : 80, site.n ? site.at : "", site.n ? "" : tc_advice_place(in, g->site),
-             tc_show_bytes(g->held_bytes / g->n_planned), g->n_syncs, tc_advice_place(in, g->site));
+             tc_show_bytes(g->held_bytes / n_held), n_held, tc_advice_place(in, g->site));
     snprintf(
         a->fix, sizeof a->fix,
         "End the step's scope before that sync, and release handles to the old value: then it is written in place.");
@@ -318,7 +348,7 @@ bool tc_advise_reference(const tc_advice_input *in, tc_advice_list *out) {
     snprintf(a->evidence, sizeof a->evidence,
              "%s runs %.40s as a reference kernel in each of %u syncs: no code is generated for it, and nothing fuses "
              "with it; it moves %s of a sync's bytes",
-             tc_advice_place(in, a->site), op, g->n_syncs, tc_show_share(bytes, all));
+             tc_advice_place(in, a->site), op, count_syncs(in, g, is_alike), tc_show_share(bytes, all));
     snprintf(a->fix, sizeof a->fix, "%s", instead_of(op));
   }
   return true;
@@ -384,7 +414,7 @@ bool tc_advise_cut(const tc_advice_input *in, tc_advice_list *out) {
         "%s (%.30s) is a kernel apart from %s (%.30s), though memory bounds both: %s are stored and read again in each "
         "of %u syncs; %.60s",
         tc_advice_place(in, a->site), tc_profile_text(in->p, ends[1].op), tc_advice_place(in, ends[0].site),
-        tc_profile_text(in->p, ends[0].op), tc_show_bytes((double)b.bytes), g->n_syncs,
+        tc_profile_text(in->p, ends[0].op), tc_show_bytes((double)b.bytes), count_syncs(in, g, is_alike),
         tc_profile_text(in->p, b.reason));
     snprintf(a->fix, sizeof a->fix, "%s", mend_of(tc_profile_text(in->p, b.reason)));
   }

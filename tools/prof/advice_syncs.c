@@ -25,7 +25,7 @@ enum {
 // Of each group: values and bytes that were stored and never read, and the syncs that stored nothing else.
 typedef struct unused_sum {
   double bytes, stored_bytes;
-  uint32_t n_syncs, n_whole;
+  uint32_t n_syncs, n_whole, latest;  // latest: its sequence; a sync may have several records
   uint64_t largest_bytes;
   uint32_t op, site;  // texts, of the largest value. 0: not known
 } unused_sum;
@@ -38,7 +38,8 @@ static unused_sum *sum_unused(const tc_advice_input *in) {
     const tc_plan *plan = point ? tc_profile_plan(in->p, point->plan) : NULL;
     if (!plan) continue;
     unused_sum *s = &sum[in->g->of_point[point - in->p->point]];
-    s->n_syncs++;
+    s->n_syncs += s->latest != u->sequence;
+    s->latest = u->sequence;
     s->bytes += (double)u->bytes;
     s->stored_bytes += (double)plan->output_bytes;
     s->n_whole += u->n_values >= plan->n_outputs;
@@ -55,15 +56,16 @@ bool tc_advise_unused(const tc_advice_input *in, tc_advice_list *out) {
   for (size_t i = 0; ok && i < in->g->n; i++) {
     const tc_group *g = &in->g->group[i];
     const unused_sum *s = &sum[i];
+    uint32_t n = s->n_syncs < g->n_syncs ? s->n_syncs : g->n_syncs;  // records of one may lie apart
     bool whole = s->n_whole * 100 >= g->n_syncs * EVERY_PERCENT;
     if (s->n_syncs < LEAST_STEPS || s->bytes * 100 < s->stored_bytes * UNUSED_PERCENT || tc_advice_has(out, g, NULL))
       continue;
     double gain = whole ? g->phase[TC_PHASE_TOTAL] : tc_advice_bytes_ns(in, g, s->bytes);
     tc_advice *a = tc_advice_add(out, "unused", gain, g);
     if (!(ok = a != NULL)) break;
-    int at = snprintf(
-        a->evidence, sizeof a->evidence, "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
-        tc_advice_place(in, g->site), tc_show_bytes(s->bytes / s->n_syncs), s->n_syncs, whole ? "any of it" : "it");
+    int at = snprintf(a->evidence, sizeof a->evidence,
+                      "%s stores %s in each of %u syncs, and nothing reads %s before it dies",
+                      tc_advice_place(in, g->site), tc_show_bytes(s->bytes / n), n, whole ? "any of it" : "it");
     if (s->op && at > 0 && at < (int)sizeof a->evidence)
       snprintf(a->evidence + at, sizeof a->evidence - (size_t)at, "; the largest is the %s of %s",
                tc_profile_text(in->p, s->op), tc_advice_place(in, s->site));
@@ -189,9 +191,10 @@ bool tc_advise_early_sync(const tc_advice_input *in, tc_advice_list *out) {
 
 // ---- Tiny graphs in a row ----
 
-// The part of a sync that has no kernel in it.
+// The part of a sync that neither runs a kernel nor makes or binds a plan.
 static double own_ns_of(const tc_point *point) {
-  return (double)point->ns[TC_PHASE_TOTAL] - (double)point->ns[TC_PHASE_RUN];
+  double made = (double)point->ns[TC_PHASE_LOWER] + (double)point->ns[TC_PHASE_COMPILE];
+  return (double)point->ns[TC_PHASE_TOTAL] - (double)point->ns[TC_PHASE_RUN] - made;
 }
 
 static bool is_tiny(const tc_advice_input *in, const tc_point *point) {

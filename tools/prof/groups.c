@@ -7,9 +7,9 @@
 const char *const tc_part_names[TC_N_PARTS] = {"outside", "record", "look up", "lower",   "compile",    "allocate",
                                                "launch",  "run",    "wait",    "publish", "unaccounted"};
 const char *const tc_verdict_names[] = {
-    [TC_VERDICT_GOOD] = "good",   [TC_VERDICT_ONCE] = "once",       [TC_VERDICT_TINY] = "tiny",
-    [TC_VERDICT_HUGE] = "huge",   [TC_VERDICT_GROWING] = "growing", [TC_VERDICT_NEVER_REPEATS] = "never repeats",
-    [TC_VERDICT_FAILS] = "fails",
+    [TC_VERDICT_GOOD] = "good",         [TC_VERDICT_ONCE] = "once",       [TC_VERDICT_TINY] = "tiny",
+    [TC_VERDICT_HUGE] = "huge",         [TC_VERDICT_GROWING] = "growing", [TC_VERDICT_NEVER_REPEATS] = "never repeats",
+    [TC_VERDICT_CHANGING] = "changing", [TC_VERDICT_FAILS] = "fails",
 };
 
 static double without(double whole, double part) {
@@ -129,12 +129,21 @@ static bool is_growing(const tc_group *g) {
   return comes && g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT;
 }
 
+// New graphs, and sizes that are bound, in most syncs; that takes most of the time.
+static bool is_changing(const tc_group *g) {
+  uint64_t n = (uint64_t)g->n_syncs - g->n_hits + g->n_missed[TC_PROF_MISS_BOUND];
+  double made = g->phase[TC_PHASE_LOWER] + g->phase[TC_PHASE_COMPILE];
+  return g->n_syncs >= TC_TREND_SYNCS && n * 100 >= (uint64_t)g->n_syncs * TC_CHANGING_PERCENT &&
+         made * 100 >= g->phase[TC_PHASE_TOTAL] * TC_CHANGING_PERCENT;
+}
+
 static tc_verdict judge(const tc_group *g) {
   if (g->n_failed == g->n_syncs) return TC_VERDICT_FAILS;
   if (g->n_syncs == 1) return TC_VERDICT_ONCE;
   if (is_growing(g)) return TC_VERDICT_GROWING;
   if (g->n_syncs >= TC_TREND_SYNCS && (uint64_t)g->n_hits * 100 < (uint64_t)g->n_syncs * TC_REPEATS_PERCENT)
     return TC_VERDICT_NEVER_REPEATS;
+  if (is_changing(g)) return TC_VERDICT_CHANGING;
   if (g->nodes.median >= (double)TC_HUGE_NODES) return TC_VERDICT_HUGE;
   if (g->nodes.median < (double)TC_TINY_NODES && g->ns.median < (double)TC_TINY_NS) return TC_VERDICT_TINY;
   return TC_VERDICT_GOOD;
@@ -153,7 +162,7 @@ static void spread_nodes(tc_group *g, double *value, size_t n) {
 typedef enum measure { NODES, HITS, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
 
 static bool measure_point(const tc_point *point, const tc_plan *plan, measure what, double *out) {
-  bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT;
+  bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT && point->miss == TC_PROF_MISS_NONE;
   *out = what == NODES       ? (plan ? plan->n_nodes : 0)
          : what == HITS      ? (point->flags & TC_PROF_HIT) != 0
          : what == BEFORE_NS ? (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD]

@@ -31,6 +31,7 @@ typedef enum tc_verdict {
   TC_VERDICT_HUGE,
   TC_VERDICT_GROWING,
   TC_VERDICT_NEVER_REPEATS,
+  TC_VERDICT_CHANGING,
   TC_VERDICT_FAILS,
 } tc_verdict;
 extern const char *const tc_verdict_names[];
@@ -45,6 +46,7 @@ enum {
   TC_GROWING_GRAPHS = 8,  // .. of more graphs than so many,
   TC_GROWING_HITS_PERCENT = 90,  // .. or with fewer hits in the last quarter
   TC_REPEATS_PERCENT = 10,  // found in the cache less often: a graph does not repeat
+  TC_CHANGING_PERCENT = 50,  // of syncs with a new graph or sizes, and of time that goes into these: it changes
 };
 
 enum { TC_N_SIZES = 24 };  // graphs of 2^i to 2^(i+1) - 1 nodes, i from 0; the last is open
@@ -55,14 +57,15 @@ typedef struct tc_spread {
 
 typedef struct tc_group {
   uint32_t site, cause;  // texts
-  uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan, and not failed
+  uint32_t n_syncs, n_planned, n_hits, n_failed,
+      n_wrong;  // hits: with those bound; planned: with a plan, and not failed
   uint32_t n_missed[8];  // by tc_prof_miss
   uint32_t n_plans;  // graphs that were used here first; threads that race make plans of one graph
   uint32_t n_graphs;  // .. and all that were used here
   uint32_t first, last;  // sequences
   uint64_t size[TC_N_SIZES];  // syncs with a plan by nodes recorded
   tc_spread nodes, ns;  // ns: of total
-  uint32_t n_cached;  // syncs that hit and did not fail
+  uint32_t n_cached;  // syncs that hit, bound nothing and did not fail
   tc_spread cached_ns, before_ns;  // of those; before: outside and recording
   double last_hits;  // share of the last quarter that hit
   double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs

@@ -42,6 +42,7 @@ static void write_site(page *w, const tc_group *g) {
   tc_json_text("verdict", tc_verdict_names[g->verdict]);
   tc_json_count("syncs", g->n_syncs);
   tc_json_count("hits", g->n_hits);
+  tc_json_count("bound", g->n_missed[TC_PROF_MISS_BOUND]);
   tc_json_count("failed", g->n_failed);
   tc_json_count("graphs", g->n_plans);
   tc_json_numbers("nodes", (double[]){g->nodes.least, g->nodes.median, g->nodes.p99, g->nodes.most}, 4);
@@ -203,7 +204,7 @@ static bool choose_plans(page *w) {
 static void write_misses(page *w) {
   tc_misses m;
   tc_json_array("misses");
-  if (tc_misses_find(w->p, &w->groups, &m)) {
+  if (tc_misses_find(w->p, &w->groups, false, &m)) {
     for (size_t i = 0; i < m.n && i < MOST_MISSES; i++) {
       const tc_miss_row *row = &m.row[i];
       const tc_point *x = &w->p->point[row->point];
@@ -273,7 +274,7 @@ typedef struct sample {
 } sample;
 
 static bool is_marked(const tc_profile *p, const sample *s, size_t i) {
-  bool fault = p->point[i].miss || (p->point[i].flags & TC_PROF_FAILED);
+  bool fault = tc_is_miss(&p->point[i]) || (p->point[i].flags & TC_PROF_FAILED);
   return i == s->longest || (s->has_faults && fault);
 }
 

@@ -2,12 +2,14 @@
 //   tc-prof [SUBCOMMAND] [--json] FILE      --help says what there is
 #include <errno.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/edits.h"
 #include "tools/prof/blas_profile.h"
 #include "tools/prof/prof.h"
 
@@ -188,6 +190,25 @@ static const tc_prof_command *find_command(const char *name) {
   return NULL;
 }
 
+// The subcommand that was probably meant.
+static const char *nearest_command(const char *name) {
+  const char *nearest = commands[0].name;
+  size_t n = strlen(name), least = SIZE_MAX;
+  for (int i = 0; i < N_COMMANDS && n <= TC_EDITS_BYTES; i++) {
+    size_t edits = tc_edits(name, n, commands[i].name, strlen(commands[i].name));
+    if (edits < least) least = edits, nearest = commands[i].name;
+  }
+  return nearest;
+}
+
+// A word beyond those that the subcommand takes. implied: none was named, and the first word is the file.
+static int wrong_word(const tc_prof_options *o, const char *word, bool implied) {
+  if (!implied || access(o->word[0], F_OK) == 0) return wrong_line("'%s' is a word too many", word);
+  fprintf(stderr, "tc-prof: there is no subcommand '%s'; the nearest is '%s'; tc-prof --help says what there is\n",
+          o->word[0], nearest_command(o->word[0]));
+  return 2;
+}
+
 // At least one, in digits alone.
 static bool parse_rows(const char *text, uint32_t *out) {
   char *end;
@@ -222,12 +243,13 @@ int main(int argc, char **argv) {
   }
   if (optind < argc) c = find_command(argv[optind]);
   if (help) return c ? print_command_help(c) : print_help(), 0;
+  bool implied = !c;
   if (c)
     optind++;
   else
     c = find_command("report");
   for (; optind < argc; optind++) {
-    if (o.n_words == c->n_words) return wrong_line("'%s' is a word too many", argv[optind]);
+    if (o.n_words == c->n_words) return wrong_word(&o, argv[optind], implied);
     o.word[o.n_words++] = argv[optind];
   }
   if (o.n_words == 0) return wrong_line("%s", "no file is named");

@@ -5,6 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+bool tc_is_miss(const tc_point *point) {
+  return point->miss != TC_PROF_MISS_NONE && point->miss != TC_PROF_MISS_BOUND;
+}
+
+static bool is_row(const tc_point *point, bool with_bound) {
+  return with_bound ? point->miss != TC_PROF_MISS_NONE : tc_is_miss(point);
+}
 
 double tc_miss_cost(const tc_point *point) {
   return (double)point->ns[TC_PHASE_LOWER] + (double)point->ns[TC_PHASE_COMPILE];
@@ -34,16 +43,11 @@ static uint32_t find_near(const tc_profile *p, const structures *s, uint32_t lat
   return same;
 }
 
-// Whether the sync's plan had to be lowered.
-static bool is_miss(const tc_point *point) {
-  return point->miss != TC_PROF_MISS_NONE && point->miss != TC_PROF_MISS_BOUND;
-}
-
-bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
+bool tc_misses_find(tc_profile *p, const tc_groups *g, bool with_bound, tc_misses *out) {
   structures s = {.mask = 63};
   uint32_t *latest = calloc(g->n + 1, sizeof *latest);  // plan of each group
   size_t n = 0;
-  for (size_t i = 0; i < p->n_points; i++) n += is_miss(&p->point[i]);
+  for (size_t i = 0; i < p->n_points; i++) n += is_row(&p->point[i], with_bound);
   while (s.mask + 1 < 2 * p->n_plans) s.mask = 2 * s.mask + 1;
   s.slot = calloc(s.mask + 1, sizeof *s.slot);
   *out = (tc_misses){.row = malloc((n + 1) * sizeof *out->row)};
@@ -52,7 +56,8 @@ bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
     const tc_point *point = &p->point[i];
     const tc_plan *plan = tc_profile_plan(p, point->plan);
     uint32_t group = g->of_point[i];
-    if (is_miss(point)) {
+    if (point->miss == TC_PROF_MISS_BOUND) out->bound_ns += tc_miss_cost(point);
+    if (is_row(point, with_bound)) {
       uint32_t near = plan ? find_near(p, &s, latest[group], plan) : 0;
       out->row[out->n++] = (tc_miss_row){.point = (uint32_t)i,
                                          .group = group,
@@ -101,6 +106,59 @@ void tc_miss_close(tc_profile *p, const tc_miss_row *row, tc_miss_view *v) {
   if (old) tc_profile_forget(p, old->graph);
 }
 
+// ---- Attributes that hold several numbers in one ----
+
+static bool parse_count(tc_span word, uint64_t *out) {
+  *out = 0;
+  if (word.n < 1 || word.n > 18) return false;
+  for (int i = 0; i < word.n; i++) {
+    if (word.at[i] < '0' || word.at[i] > '9') return false;
+    *out = 10 * *out + (uint64_t)(word.at[i] - '0');
+  }
+  return true;
+}
+
+static bool is_one_of(tc_span op, const char *const *names) {
+  for (; *names; names++)
+    if ((size_t)op.n == strlen(*names) && memcmp(op.at, *names, (size_t)op.n) == 0) return true;
+  return false;
+}
+
+// "0 2": the axes of a mask.
+static const char *mask_text(uint64_t mask, char *out, size_t bytes) {
+  size_t at = 0;
+  snprintf(out, bytes, "none");
+  for (int axis = 0; axis < TC_MOST_DIMS; axis++)
+    if (mask >> axis & 1) at += (size_t)snprintf(out + at, bytes - at, at ? " %d" : "%d", axis);
+  return out;
+}
+
+// "1 0 2": a byte an axis.
+static const char *order_text(uint64_t order, int rank, char *out, size_t bytes) {
+  size_t at = 0;
+  out[0] = 0;
+  for (int i = 0; i < rank && at < bytes; i++)
+    at += (size_t)snprintf(out + at, bytes - at, at ? " %u" : "%u", (unsigned)(order >> 8 * i & 255));
+  return out;
+}
+
+// The first attribute of these ops is a mask of axes, or their order; include/tc/ops.def has all.
+static bool write_axes(const tc_difference *d, const tc_node_text *node, char *out, size_t bytes) {
+  static const char *const masked[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "flip", NULL};
+  static const char *const ordered[] = {"permute", NULL};
+  char was[64], is[64];
+  uint64_t old, now;
+  if (!d->old || !d->now || !parse_count(d->old_word, &old) || !parse_count(d->new_word, &now)) return false;
+  if (is_one_of(node->op, ordered))
+    return snprintf(out, bytes, "axes, %s -> %s", order_text(old, node->n_dims, was, sizeof was),
+                    order_text(now, node->n_dims, is, sizeof is));
+  if (!is_one_of(node->op, masked)) return false;
+  if ((old & 255) == (now & 255))
+    return snprintf(out, bytes, "axes kept, %s -> %s", old >> 8 ? "yes" : "no", now >> 8 ? "yes" : "no");
+  return snprintf(out, bytes, "axes, %s -> %s", mask_text(old & 255, was, sizeof was),
+                  mask_text(now & 255, is, sizeof is));
+}
+
 void tc_miss_words(const tc_difference *d, char *out, size_t bytes) {
   const tc_node_text *node = d->now ? d->now : d->old;
   if (!node) {
@@ -116,6 +174,9 @@ void tc_miss_words(const tc_difference *d, char *out, size_t bytes) {
       break;
     case TC_LONGER: snprintf(out, bytes, "the graph goes on from here, where the old one ended"); break;
     case TC_SHORTER: snprintf(out, bytes, "the graph ends before it, where the old one went on"); break;
+    case TC_DIFFERENT_WORD:
+      if (write_axes(d, node, out, bytes)) break;
+      __attribute__((fallthrough));
     default:
       snprintf(out, bytes, "%s, %.*s -> %.*s", tc_difference_names[d->kind], d->old_word.n ? d->old_word.n : 4,
                d->old_word.n ? d->old_word.at : "none", d->new_word.n ? d->new_word.n : 4,

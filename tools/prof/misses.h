@@ -16,7 +16,8 @@ typedef struct tc_miss_row {
 typedef struct tc_misses {
   tc_miss_row *row;
   size_t n;
-  double cost_ns;  // to lower and compile, of all
+  double cost_ns;  // to lower and compile, of all rows
+  double bound_ns;  // .. and to bind, of all bound plans
 } tc_misses;
 
 enum {
@@ -24,8 +25,10 @@ enum {
   TC_STORM_PERCENT = 50,  // .. and so many of its syncs there are a storm
 };
 
-// False: there was no memory; out is empty.
-bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out);
+// Whether the sync's plan had to be lowered; one bound to new sizes was in the cache.
+bool tc_is_miss(const tc_point *point);
+// with_bound: syncs whose plan was bound have a row, too. False: there was no memory; out is empty.
+bool tc_misses_find(tc_profile *p, const tc_groups *g, bool with_bound, tc_misses *out);
 void tc_misses_free(tc_misses *m);
 double tc_miss_cost(const tc_point *point);
 

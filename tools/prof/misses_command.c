@@ -48,7 +48,7 @@ static bool judge_storm(const tc_profile *p, const uint32_t *point, uint32_t n, 
   for (uint32_t i = 0; i < n; i++) {
     share *s = &by_thread[p->point[point[i]].thread];
     s->n_syncs++;
-    s->n_misses += p->point[point[i]].miss != TC_PROF_MISS_NONE && p->point[point[i]].miss != TC_PROF_MISS_BOUND;
+    s->n_misses += tc_is_miss(&p->point[point[i]]);
   }
   for (uint32_t i = 0; i < n; i++) {
     share *s = &by_thread[p->point[point[i]].thread];
@@ -230,8 +230,8 @@ static bool print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, 
       g->all.n_missed[TC_PROF_MISS_EVICTED], g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
   tc_show_words(0, line);
   if (g->all.n_missed[TC_PROF_MISS_BOUND])
-    printf("%s had new sizes, bound to a plan for many sizes without lowering.\n",
-           tc_show_count(g->all.n_missed[TC_PROF_MISS_BOUND], "sync"));
+    printf("%s had new sizes, bound to a plan for many sizes, which took %s.\n",
+           tc_show_count(g->all.n_missed[TC_PROF_MISS_BOUND], "sync"), tc_show_ns(m->bound_ns));
   for (size_t i = 0; i < rows; i++)
     if (!print_place(p, g, m, &all[i], o)) return false;
   if (rows < n) printf("\n%zu more places: --all\n", n - rows);
@@ -308,7 +308,7 @@ int tc_command_misses(tc_profile *p, const tc_prof_options *o) {
   tc_misses m = {0};
   place *all = NULL;
   uint32_t *rows = NULL;
-  bool ok = tc_groups_make(p, &g) && tc_misses_find(p, &g, &m) && make_places(p, &g, &m, &all, &rows);
+  bool ok = tc_groups_make(p, &g) && tc_misses_find(p, &g, false, &m) && make_places(p, &g, &m, &all, &rows);
   if (ok && o->json)
     json_misses(p, &g, &m, all);
   else

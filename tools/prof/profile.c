@@ -285,7 +285,8 @@ static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64
       .cause = tc_profile_same(p, s.cause),
       .tier = tc_profile_same(p, s.tier),
       .region = tc_profile_same(p, s.region),
-      .flags = s.flags,
+      // Files of earlier versions do not count a bound plan as cached.
+      .flags = s.miss == TC_PROF_MISS_BOUND ? s.flags | TC_PROF_HIT : s.flags,
       .miss = s.miss,
       .n_launches = s.n_launches,
       .n_compiled = s.n_compiled,

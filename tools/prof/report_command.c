@@ -13,9 +13,9 @@
 enum { USUAL_PLACES = 12, USUAL_REGIONS = 8, BAR = 40 };
 
 static const tc_colour verdict_colour[] = {
-    [TC_VERDICT_GOOD] = TC_GREEN, [TC_VERDICT_ONCE] = TC_DIM,    [TC_VERDICT_TINY] = TC_YELLOW,
-    [TC_VERDICT_HUGE] = TC_RED,   [TC_VERDICT_GROWING] = TC_RED, [TC_VERDICT_NEVER_REPEATS] = TC_RED,
-    [TC_VERDICT_FAILS] = TC_RED,
+    [TC_VERDICT_GOOD] = TC_GREEN,   [TC_VERDICT_ONCE] = TC_DIM,    [TC_VERDICT_TINY] = TC_YELLOW,
+    [TC_VERDICT_HUGE] = TC_RED,     [TC_VERDICT_GROWING] = TC_RED, [TC_VERDICT_NEVER_REPEATS] = TC_RED,
+    [TC_VERDICT_CHANGING] = TC_RED, [TC_VERDICT_FAILS] = TC_RED,
 };
 
 // ---- Parts of time ----
@@ -83,6 +83,15 @@ static const char *times_of(double bytes, double least) {
   return out;
 }
 
+// What stands behind the share of hits.
+static const char *bound_of(const tc_group *g) {
+  static char out[64];
+  uint32_t n = g->n_missed[TC_PROF_MISS_BOUND];
+  out[0] = 0;
+  if (n) snprintf(out, sizeof out, ", of those %s bound to new sizes", tc_show_share(n, g->n_hits));
+  return out;
+}
+
 static double time_of(const tc_group *g) {
   return g->phase[TC_PHASE_TOTAL] + g->phase[TC_PHASE_RECORD];
 }
@@ -105,9 +114,9 @@ static void print_place(tc_profile *p, const tc_group *g, const tc_group *all) {
              show_sizes(g), g->nodes.least, g->nodes.median, g->nodes.p99, g->nodes.most,
              tc_show_number(g->sum_left / n), tc_show_number(g->sum_kernels / n));
     print_fact("nodes", line);
-    snprintf(line, sizeof line, "%s (p99 %s), moves %s of %s at least%s; %s in the cache", tc_show_ns(g->ns.median),
+    snprintf(line, sizeof line, "%s (p99 %s), moves %s of %s at least%s; %s in the cache%s", tc_show_ns(g->ns.median),
              tc_show_ns(g->ns.p99), tc_show_bytes(g->bytes / n), tc_show_bytes(g->least_bytes / n),
-             times_of(g->bytes, g->least_bytes), tc_show_share(g->n_hits, g->n_syncs));
+             times_of(g->bytes, g->least_bytes), tc_show_share(g->n_hits, g->n_syncs), bound_of(g));
     print_fact("a sync", line);
   }
   write_parts(line, sizeof line, g->phase, TC_PART_RECORD);
@@ -155,11 +164,11 @@ static void print_summary(tc_profile *p, const tc_groups *g) {
   char parts[400], line[1024];
   double n = all->n_planned ? all->n_planned : 1;
   snprintf(line, sizeof line,
-           "%s from %s and %s in %s; %s, %s found in the cache. A sync: %s nodes, %s kernels, "
+           "%s from %s and %s in %s; %s, %s found in the cache%s. A sync: %s nodes, %s kernels, "
            "%s moved of %s at least%s.",
            tc_show_count(all->n_syncs, "sync"), tc_show_count((double)g->n, "place"),
            tc_show_count((double)p->n_threads, "thread"), tc_show_ns((double)(g->end_ns - g->begin_ns)),
-           tc_show_count(all->n_plans, "graph"), tc_show_share(all->n_hits, all->n_syncs),
+           tc_show_count(all->n_plans, "graph"), tc_show_share(all->n_hits, all->n_syncs), bound_of(all),
            tc_show_number(all->sum_nodes / n), tc_show_number(all->sum_kernels / n), tc_show_bytes(all->bytes / n),
            tc_show_bytes(all->least_bytes / n), times_of(all->bytes, all->least_bytes));
   tc_show_words(0, line);

@@ -12,7 +12,7 @@
 enum { MOST_FRAMES = 32, BAR = 24 };
 
 static const char *const misses[] = {"", "no graph like it was known", "its plan had left the full cache",
-                                     "tc_cache_clear had dropped its plan", "sizes that were bound to a plan for many"};
+                                     "tc_cache_clear had dropped its plan", "bound to new sizes"};
 
 static const char *miss_of(const tc_prof_sync *s) {
   return misses[s->miss <= TC_PROF_MISS_BOUND ? s->miss : TC_PROF_MISS_NEW];
@@ -94,10 +94,14 @@ static void print_cache(const view *v) {
   const tc_prof_sync *s = &v->sync;
   printf("  plan %u", s->plan);
   if (v->plan) printf(", graph %016" PRIx64 ", shapes %016" PRIx64, v->plan->hash, v->plan->shape_hash);
+  bool is_bound = s->miss == TC_PROF_MISS_BOUND, is_new = !is_bound && !(s->flags & TC_PROF_HIT);
   printf("\n  %s%s%s; kernels: %s%s%s\n",
-         s->flags & TC_PROF_HIT ? "its plan was in the cache" : "new: ", s->flags & TC_PROF_HIT ? "" : miss_of(s),
-         s->flags & TC_PROF_FAILED ? "; it failed" : "", tc_profile_text(v->p, s->tier),
-         s->flags & TC_PROF_REPLAYED ? ", replayed" : "", s->flags & TC_PROF_INTERPRETED ? ", some interpreted" : "");
+         is_new     ? "new: "
+         : is_bound ? "its plan was in the cache, "
+                    : "its plan was in the cache",
+         is_new || is_bound ? miss_of(s) : "", s->flags & TC_PROF_FAILED ? "; it failed" : "",
+         tc_profile_text(v->p, s->tier), s->flags & TC_PROF_REPLAYED ? ", replayed" : "",
+         s->flags & TC_PROF_INTERPRETED ? ", some interpreted" : "");
   if (s->flags & TC_PROF_WRONG) printf("  TC_VERIFY=1 found wrong results\n");
   if (s->note) printf("  %s\n", tc_profile_text(v->p, s->note));
 }
@@ -330,7 +334,7 @@ static void json_sync(const view *v) {
   tc_json_text("tier", tc_profile_text(v->p, s->tier));
   tc_json_text("note_of_device", tc_profile_text(v->p, s->note));
   tc_json_text("miss", miss_of(s));
-  tc_json_bool("hit", (s->flags & TC_PROF_HIT) != 0);
+  tc_json_bool("hit", (s->flags & TC_PROF_HIT) != 0 || s->miss == TC_PROF_MISS_BOUND);
   tc_json_bool("replayed", (s->flags & TC_PROF_REPLAYED) != 0);
   tc_json_bool("interpreted", (s->flags & TC_PROF_INTERPRETED) != 0);
   tc_json_bool("failed", (s->flags & TC_PROF_FAILED) != 0);
