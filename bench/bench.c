@@ -17,6 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4, MAX_FIRST = 64 };
 static const double slice_seconds = 0.01;
 static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
@@ -60,14 +64,18 @@ static const struct best_row {
 };
 
 static const struct floor_row {
+  const char *kind;  // of processor that it is for (kind_of_processor); "": all that have no row of their own
   const char *bench, *name;
   int threads;
   measure what;
   const char *peer;
   double floor, goal;
 } floors[] = {
-#define FLOOR(bench, name, threads, what, peer, floor, goal) {#bench, name, threads, what, peer, floor, goal},
+#define FLOOR(bench, name, threads, what, peer, floor, goal) {"", #bench, name, threads, what, peer, floor, goal},
+#define FLOOR_OF(kind, bench, name, threads, what, peer, floor, goal) \
+  {#kind, #bench, name, threads, what, peer, floor, goal},
 #include "bench/floors.def"
+#undef FLOOR_OF
 #undef FLOOR
 };
 
@@ -189,9 +197,27 @@ typedef struct measured {
   const series *tc, *roof, *peers;
 } measured;
 
-static bool is_judged_by(const measured *m, const struct floor_row *f) {
+// "amx": it multiplies by matrix tiles.
+static const char *kind_of_processor(void) {
+#ifdef __x86_64__
+  enum { AMX_BF16 = 1 << 22 };
+  unsigned a, b, c, d;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && d & AMX_BF16) return "amx";
+#endif
+  return "";
+}
+
+static bool is_about(const measured *m, const struct floor_row *f) {
   return strcmp(f->bench, m->row->bench) == 0 && strcmp(f->name, m->row->name) == 0 &&
          of_threads(f->threads, m->threads);
+}
+
+static bool is_judged_by(const measured *m, const struct floor_row *f) {
+  const char *kind = kind_of_processor();
+  if (!is_about(m, f) || (f->kind[0] && strcmp(f->kind, kind) != 0)) return false;
+  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]) && !f->kind[0] && kind[0]; i++)
+    if (strcmp(floors[i].kind, kind) == 0 && floors[i].what == f->what && is_about(m, &floors[i])) return false;
+  return true;
 }
 
 // The figure that a floor is for, so far; negative: it was not measured.

@@ -281,6 +281,8 @@ void bench_gemm(void) {
                                  SQUARE_BF16(4096),
                                  PLAIN_BF16(1, 4096, 4096),
                                  LINEAR_BF16(1, 4096, 4096),
+                                 LINEAR_BF16(32, 4096, 4096),
+                                 LINEAR_BF16(128, 768, 3072),
                                  LINEAR_BF16(1024, 768, 3072),
                                  WEIGHT_ONLY("int8", TC_I8, 1, 4096, 4096),
                                  LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 1, 4096, 4096),

@@ -122,6 +122,10 @@ const char *tc_get_default_device(void) {
   return tc_device_name(tc_device_default());
 }
 
+uint32_t tc_device_depth(void) {
+  return self.n_pushed;
+}
+
 tc_status tc_push_device_at(const char *name, tc_site site) {
   tc_device d;
   TC_TRY(tc_device_parse(name, "push_device", site, &d));

@@ -16,3 +16,5 @@ tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_dev
 const char *tc_device_absent(tc_device d);
 // Returns this thread's default; the first call reads TC_DEVICE.
 tc_device tc_device_default(void);
+// How many tc_push_device of this thread are open.
+uint32_t tc_device_depth(void);

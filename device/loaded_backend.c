@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "device/object_file.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
+#include "runtime/object_file.h"
 #include "runtime/options.h"
 #include "runtime/profile_file.h"
 #include "runtime/reentry.h"

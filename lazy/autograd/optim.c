@@ -394,6 +394,8 @@ static tc_status check_group(const char *name, const tc_optimizer *opt, int g, t
   return tc_fail(TC_ERR_ARG, name, site, "there is no group %d among %d", g, opt->n_groups);
 }
 
+static const char reads_lr[] = "a learning rate that it reads";
+
 static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
   TC_TRY(check_group(name, opt, g, site));
   TC_TRY(tc_optim_check_range(name, site, "lr", lr, INFINITY));
@@ -410,16 +412,23 @@ tc_status tc_set_group_lr_at(tc_optimizer *opt, int g, double lr, tc_site site) 
   return set_lr("set_group_lr", opt, g, lr, site);
 }
 
+static double get_lr(const char *name, const tc_optimizer *opt, int g, tc_site site) {
+  if (check_group(name, opt, g, site) != TC_OK) return NAN;
+  tc_capture_break_mine(reads_lr, name, site);
+  return tc_optim_lr(opt, g);
+}
+
 double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
-  return check_group("get_lr", opt, 0, site) == TC_OK ? tc_optim_lr(opt, 0) : NAN;
+  return get_lr("get_lr", opt, 0, site);
 }
 
 double tc_get_group_lr_at(const tc_optimizer *opt, int g, tc_site site) {
-  return check_group("get_group_lr", opt, g, site) == TC_OK ? tc_optim_lr(opt, g) : NAN;
+  return get_lr("get_group_lr", opt, g, site);
 }
 
 double tc_get_initial_lr_at(const tc_optimizer *opt, int g, tc_site site) {
   if (check_group("get_initial_lr", opt, g, site) != TC_OK) return NAN;
+  tc_capture_break_mine(reads_lr, "get_initial_lr", site);
   return isnan(opt->groups[g].initial_lr) ? tc_optim_lr(opt, g) : opt->groups[g].initial_lr;
 }
 
@@ -444,6 +453,7 @@ tc_status tc_set_momentum_at(tc_optimizer *opt, double momentum, tc_site site) {
 
 double tc_get_momentum_at(const tc_optimizer *opt, tc_site site) {
   if (opt == NULL) return (void)no_optimizer("get_momentum", site), NAN;
+  tc_capture_break_mine("a momentum that it reads", "get_momentum", site);
   return opt->rule->momentum ? opt->momentum : 0;
 }
 

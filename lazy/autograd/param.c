@@ -76,7 +76,10 @@ bool tc_requires_grad(tc_tensor h) {
   bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
   uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->run_node] : 0;
   bool freed = !pending && (s->flags & TC_SLOT_FREED);
+  const tc_capture *c = owner == tc_trace_mine ? owner->capture : NULL;
+  bool made_here = c && pending && s->node >= c->was.n_node && !s->buf && !s->run && !wants;
   tc_slot_unlock(owner);
+  if (!made_here) tc_capture_break_mine("a tensor from outside of which it asks for gradients", "requires_grad", 0);
   return wants || freed || (history & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
 }
 
@@ -120,7 +123,7 @@ static tc_slot *find_grad(tc_trace *t, tc_tensor param, tc_slot *s, uint32_t sha
   tc_slot *g = s->grad.gen ? tc_slot_of(s->grad.slot) : NULL;
   if (!g || g->gen != s->grad.gen || (g->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED))) return NULL;
   if (g->shape != shape || g->dtype != (uint8_t)type || g->device != (uint8_t)device) return NULL;
-  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_assign(t, s->grad, g);
+  if (TC_UNLIKELY(t->capture != NULL) && !tc_capture_assign(t, s->grad, g)) return NULL;
   return g;
 }
 
@@ -129,6 +132,7 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node g) {
   tc_slot *s = own_slot(t, param);
   if (!s) return t->op_status;
   tc_slot *had = find_grad(t, param, s, tc_rec_of(t, g)->shape, tc_node_type(t, g), (tc_device)t->dev[g]);
+  if (t->op_status != TC_OK) return t->op_status;
   if (had && had->epoch == t->epoch && had->node == g) return TC_OK;
   if (!had) tc_rec_clear_grad(t, param);
   if (t->slot_of[g] != TC_SLOT_NONE && (g = tc_trace_copy(t, g)) == TC_NODE_ERR) return t->op_status;

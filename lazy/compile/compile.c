@@ -15,7 +15,7 @@
 #include "lazy/compile/trace_body.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
-#include "lazy/sync/region.h"
+#include "lazy/sync/open_ends.h"
 #include "lazy/sync/sync.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -248,9 +248,9 @@ static tc_status record_call(const call *k) {
   atomic_fetch_add_explicit(&k->c->n_recorded, 1, memory_order_relaxed);
   for (int i = 0; i < k->n_out; i++) k->out[i] = (tc_tensor){0, 0};
   tc_tensor *all = make_tensors(k);
-  uint32_t depth = tc_region_depth();
+  tc_open_ends before = tc_open_ends_now();
   tc_status st = all ? k->c->fn(k->c->user, all, k->n_in + k->n_num, k->out, k->n_out) : TC_ERR_MEMORY;
-  tc_status open = tc_region_check(depth, "compiled_call", "the function", k->site);
+  tc_status open = tc_open_ends_check(&before, "compiled_call", "the function", k->site);
   if (st == TC_OK) st = open;
   tc_free(all);
   if (st != TC_OK) poison_results(k, st);
@@ -355,7 +355,7 @@ static tc_status trace_call(const call *k, miss *m) {
     return record_call(k);
   }
   graph *g = make_graph(k, f);
-  if (!g) return tc_fragment_release(f), TC_ERR_MEMORY;
+  if (!g) return tc_fragment_release(f), tc_last_error()->status;
   if (!add_graph(c, g, m)) return destroy_graph(g), record_call(k);
   tc_status st = take_call(k, &taken, m);
   if (taken || st != TC_OK) return st;

@@ -7,7 +7,7 @@
 #include "lazy/compile/make_fragment.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
-#include "lazy/sync/region.h"
+#include "lazy/sync/open_ends.h"
 #include "lazy/trace/context.h"
 #include "runtime/arena.h"
 
@@ -22,6 +22,7 @@ typedef struct tracing {
   int n_in, n_out;
   bool has_begun;
   uint64_t context, seed, stream;  // before the body
+  int no_grad;
 } tracing;
 
 static bool is_same(tc_tensor a, tc_tensor b) {
@@ -56,7 +57,7 @@ static tc_status begin(tracing *b) {
   if (t->op_status != TC_OK) return tc_op_done(t);
   tc_capture_begin(t, &b->capture);
   b->has_begun = true, b->context = tc_record_context(t);
-  b->seed = t->seed, b->stream = t->stream;
+  b->seed = t->seed, b->stream = t->stream, b->no_grad = t->no_grad;
   for (int i = 0; i < b->n_in && t->op_status == TC_OK; i++) b->stand_in[i] = make_stand_in(t, b, i);
   b->capture.first_node = t->n_node;
   return tc_op_done(t);
@@ -127,7 +128,7 @@ static void assign_args(tc_trace *t, const tracing *b) {
 // The body has returned.
 static tc_status collect(tracing *b, tc_status st) {
   tc_trace *t = tc_op_begin_sync(b->name, b->site);
-  if (tc_record_context(t) != b->context)
+  if (tc_record_context(t) != b->context || t->no_grad != b->no_grad)
     tc_capture_break(t, "a tc_no_grad_begin, a default device or the like that it leaves set", b->name, b->site);
   if (t->seed != b->seed || t->stream != b->stream)
     tc_capture_break(t, "a random state that it sets", b->name, b->site);
@@ -216,12 +217,12 @@ tc_status tc_body_trace(const char *name, tc_compile_fn fn, void *user, const tc
   if (st == TC_OK) st = begin(&b);
   if (st == TC_OK) {
     tc_scope scope = tc_scope_begin_at(site);
-    uint32_t depth = tc_region_depth();
+    tc_open_ends before = tc_open_ends_now();
     st = fn(user, b.stand_in, n_in, out, n_out);
-    tc_status open = tc_region_check(depth, name, "the function", site);
+    tc_status open = tc_open_ends_check(&before, name, "the function", site);
     if (st == TC_OK) st = open;
     st = collect(&b, st);
-    tc_scope_end_at(scope, 0);
+    if (tc_own_scope_is_open(scope)) tc_scope_end_at(scope, 0);
     st = finish(&b, st, f);
   } else if (b.has_begun) {
     st = finish(&b, collect(&b, st), f);

@@ -112,6 +112,7 @@ tc_nn_params *tc_ema_model(const tc_ema *ema) {
 }
 
 int64_t tc_ema_n_averaged(const tc_ema *ema) {
+  tc_capture_break_mine("an average's count that it reads", "ema_n_averaged", 0);
   return ema ? ema->n_averaged : 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "lazy/front/operand.h"
 #include "lazy/front/schedule.h"
+#include "lazy/trace/capture_break.h"
 
 // ---- Schedules made of others ----
 
@@ -127,6 +128,7 @@ const char *tc_schedule_name(const tc_schedule *s) {
 }
 
 int64_t tc_schedule_n_steps(const tc_schedule *s) {
+  tc_capture_break_mine("a schedule's count that it reads", "schedule_n_steps", 0);
   return s ? s->epoch : 0;
 }
 

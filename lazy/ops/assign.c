@@ -37,7 +37,7 @@ static bool note_old(tc_trace *t, tc_tensor h, tc_slot *s, tc_node old) {
                        "another borrow covers some of the memory, so the assign would run before the next op, and this "
                        "thread only records (tc_record_only_begin)"),
            false;
-  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_assign(t, h, s);
+  if (TC_UNLIKELY(t->capture != NULL) && !tc_capture_assign(t, h, s)) return false;
   return !(s->buf && s->buf->origin == TC_ORIGIN_USER) || user_add(t, h, s, old);
 }
 

@@ -9,7 +9,7 @@
 #include <tc/control.h>
 
 #include "lazy/record/record.h"
-#include "lazy/sync/region.h"
+#include "lazy/sync/open_ends.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/options.h"
@@ -201,18 +201,26 @@ static tc_status end_body(control_call *x, int body, uint32_t n_out, const tc_te
 
 // What is open in this thread.
 typedef struct open_ends {
-  uint32_t regions, autocasts;
+  tc_open_ends ends;
+  uint32_t autocasts;
+  int no_grads;
 } open_ends;
 
 static open_ends ends_now(const control_call *x) {
-  return (open_ends){tc_region_depth(), x->t->autocast.n};
+  return (open_ends){tc_open_ends_now(), x->t->autocast.n, x->t->no_grad};
 }
 
 // The body has returned st. What it left open is ended, and an error if there was none before.
 static tc_status check_ends(const control_call *x, open_ends before, tc_status st) {
   char what[64];
   snprintf(what, sizeof what, "the body of %s", x->op);
-  tc_status open = tc_region_check(before.regions, x->op, what, x->site);
+  if (x->epoch != x->t->epoch) before.ends.scopes = 0;  // tc_shutdown has ended them, which end_body tells
+  tc_status open = tc_open_ends_check(&before.ends, x->op, what, x->site);
+  // To begin one is a fault of its own, which the end of the body tells.
+  if (x->t->no_grad < before.no_grads)
+    open = tc_fail(TC_ERR_STATE, x->op, x->site,
+                   "%s has ended a tc_no_grad_begin of its caller's: remove that tc_no_grad_end", what);
+  x->t->no_grad = before.no_grads;
   if (x->t->autocast.n > before.autocasts)
     open = tc_fail(TC_ERR_STATE, x->op, x->site, "%s has not ended its autocast: call tc_autocast_end", what);
   while (x->t->autocast.n > before.autocasts) (void)tc_autocast_end_at(x->site);
@@ -239,7 +247,7 @@ static tc_status record_body(control_call *x, int body, tc_body_fn *fn, void *us
     st = end_body(x, body, n_out, given, st);
     if (st == failed.status && failed.id != before.id) (void)tc_error_tell(failed);
   }
-  tc_scope_end_at(scope, 0);
+  if (tc_own_scope_is_open(scope)) tc_scope_end_at(scope, 0);
   return st;
 }
 

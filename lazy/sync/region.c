@@ -91,20 +91,22 @@ static tc_status run_all(tc_trace *t, tc_site site) {
 }
 
 // Runs what this thread has pending, where `now` would make other plans of it. begins: a region
-// does, else one ends.
+// does, else one ends. A body of control flow cannot run: it fails when it ends.
 static tc_status cut(const tc_options *was, const tc_options *now, bool begins, tc_site site) {
   tc_trace *t = tc_trace_mine;
   if (was->plan_class == now->plan_class || !t) return TC_OK;
   tc_biased_lock_own(&t->lock);
   tc_status st = TC_OK;
   bool pending = t->n_node > t->n_leaf;
-  if (pending && (t->record_only || (begins && was->fullgraph)))
+  if (t->outline)
+    t->body_fault = "begins a region whose options make other plans; begin it around the call";
+  else if (pending && (t->record_only || (begins && was->fullgraph)))
     st = tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
                  "%u records are pending that other options were set for, and would run before these: %s",
                  t->n_node - t->n_leaf,
-                 t->record_only ? "this thread only records (tc_record_only_begin)"
+                 t->record_only ? "this thread only records (tc_record_only_begin, tc_export)"
                                 : "they are in a region with fullgraph, which would be cut");
-  else
+  else if (pending)
     st = run_all(t, site);
   tc_biased_unlock_own(&t->lock);
   return st;

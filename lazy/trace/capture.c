@@ -45,23 +45,25 @@ void tc_capture_forget(tc_trace *t, tc_node first) {
   }
 }
 
-void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s) {
+bool tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s) {
   tc_capture *c = t->capture;
   for (uint32_t i = 0; i < c->n_assigned; i++)
-    if (c->assigned[i].handle.slot == handle.slot && c->assigned[i].handle.gen == handle.gen) return;
+    if (c->assigned[i].handle.slot == handle.slot && c->assigned[i].handle.gen == handle.gen) return true;
+  const tc_call by = {t->op, t->op_site};
   if (!TC_GROW(c->assigned, c->cap_assigned, c->n_assigned + 1)) {
-    break_without_memory(t);
-    return;
+    t->op_status = tc_fail(TC_ERR_MEMORY, t->op, t->op_site, "no room for a note of what is assigned");
+    return false;
   }
   if (c->why) {
-    c->assigned[c->n_assigned++] = (tc_assigned){.handle = handle};
-    return;
+    c->assigned[c->n_assigned++] = (tc_assigned){.handle = handle, .by = by};
+    return true;
   }
   bool has_node = s->epoch == t->epoch && t->slot_of[s->node] == handle.slot;
   uint8_t flag = has_node ? t->flag[s->node] & (TC_NODE_LIVE | TC_NODE_KEEP) : 0;
-  c->assigned[c->n_assigned++] = (tc_assigned){handle, *s, flag};
+  c->assigned[c->n_assigned++] = (tc_assigned){handle, *s, flag, by};
   if (s->buf) (void)tc_buffer_retain(s->buf);
   if (s->run) (void)tc_run_retain(s->run);
+  return true;
 }
 
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s) {

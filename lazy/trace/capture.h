@@ -29,6 +29,7 @@ typedef struct tc_assigned {
   tc_tensor handle;
   tc_slot was;  // its buffer and run are retained
   uint8_t node_flag;  // LIVE and KEEP of its node, where it had one in this trace
+  tc_call by;  // what assigns it first
 } tc_assigned;
 
 // A parameter whose gradient the body reads or sets.
@@ -104,7 +105,8 @@ static inline bool tc_was_before(const tc_trace *t, const tc_capture *c, const t
 
 // The notes. pre: t has a capture.
 void tc_capture_see(tc_trace *t, tc_node n, tc_seen_kind kind, tc_tensor handle);
-void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
+// False after reporting: the op fails, since without the note its effect would be lost.
+bool tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
 void tc_capture_watch(tc_trace *t, struct tc_watched *w, uint64_t value);
 // Forgets what was seen at nodes from `first` on, which leave the trace.

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 
+#include "lazy/trace/capture_break.h"
 #include "lazy/trace/latest_plans.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -249,6 +250,7 @@ void tc_seed(uint64_t seed) {
 tc_rng_state tc_get_rng_state(void) {
   if (!tc_enter("get_rng_state", 0)) return (tc_rng_state){0};
   const tc_trace *t = tc_trace_self();
+  tc_capture_break_mine("a random state that it reads", "get_rng_state", 0);
   tc_leave();
   return t ? (tc_rng_state){t->seed, t->counter, t->stream} : (tc_rng_state){0};
 }

@@ -9,7 +9,10 @@
 #include "lazy/record/value.h"
 #include "lazy/sync/plan_build.h"
 #include "lazy/sync/publish.h"
+#include "lazy/sync/open_ends.h"
 #include "lazy/trace/body.h"
+#include "lazy/trace/capture.h"
+#include "lazy/trace/deferred_error.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
@@ -26,6 +29,7 @@ typedef struct recorder {
   tc_buffer **placeholder;  // per input; retained
   uint64_t seed, counter, stream;
   uint64_t epoch;  // of the trace when fn began
+  tc_capture capture;  // what fn assigns
 } recorder;
 
 void tc_recorded_fini(tc_recorded *r) {
@@ -66,6 +70,37 @@ static tc_status make_placeholder(recorder *r, int i) {
 
 // ---- after ----
 
+static tc_status fail_assign(const recorder *r, tc_call by) {
+  char place[160];
+  tc_site_text(by.site, place, sizeof place);
+  return tc_fail(TC_ERR_STATE, OP, r->what->site,
+                 "fn leaves a value behind (%s at %s): return the new value as an output instead of assigning it. A "
+                 "program's results are its outputs",
+                 by.op, place[0] ? place : "an unknown place");
+}
+
+static bool is_same(tc_tensor a, tc_tensor b) {
+  return a.slot == b.slot && a.gen == b.gen;
+}
+
+// Whether fn made the tensor. Gradients are told apart from it.
+static bool is_made(const recorder *r, const tc_trace *t, tc_scope scope, tc_tensor h) {
+  bool made = tc_slot_of(h.slot)->gen != h.gen;  // and ended
+  for (uint32_t i = t->mark[scope.depth - 1]; i < t->n_pool && !made; i++) made = is_same(t->pool[i], h);
+  for (int i = 0; i < r->what->n_inputs && made; i++) made = !is_same(r->in[i], h);
+  for (uint32_t i = 0; i < r->capture.n_graded && !made; i++) made = is_same(r->capture.graded[i].was, h);
+  return made;
+}
+
+// Assigns that reach a tensor from outside, which a later run would not do.
+static tc_status refuse_assigns(const recorder *r, const tc_trace *t, tc_scope scope) {
+  for (uint32_t i = 0; i < r->capture.n_assigned; i++) {
+    const tc_assigned *a = &r->capture.assigned[i];
+    if (!is_made(r, t, scope, a->handle)) return fail_assign(r, a->by);
+  }
+  return TC_OK;
+}
+
 // A value of the recording that would be left behind: an assigned tensor, a gradient, a handle that
 // outlives the function.
 static tc_status refuse_rest(const recorder *r, const tc_trace *t, int n_asked, const tc_node *asked) {
@@ -76,12 +111,12 @@ static tc_status refuse_rest(const recorder *r, const tc_trace *t, int n_asked, 
     if (is_output) continue;
     char place[160];
     tc_site_text(t->call[n].site, place, sizeof place);
-    bool assigns = tc_rec_op(rec) == TC_OP_ASSIGN;
-    return tc_fail(TC_ERR_STATE, OP, r->what->site,
-                   "fn leaves a value behind (%s at %s): %s. A program's results are its outputs",
-                   t->call[n].op ? t->call[n].op : tc_op_names[tc_rec_op(rec)], place[0] ? place : "an unknown place",
-                   assigns ? "return the new value as an output instead of assigning it"
-                           : "a gradient of tc_backward (tc_grads_of returns them), or a handle kept beyond fn");
+    if (tc_rec_op(rec) == TC_OP_ASSIGN) return fail_assign(r, t->call[n]);
+    return tc_fail(
+        TC_ERR_STATE, OP, r->what->site,
+        "fn leaves a value behind (%s at %s): a gradient of tc_backward (tc_grads_of returns them), or a handle "
+        "kept beyond fn. A program's results are its outputs",
+        t->call[n].op ? t->call[n].op : tc_op_names[tc_rec_op(rec)], place[0] ? place : "an unknown place");
   }
   return TC_OK;
 }
@@ -170,7 +205,9 @@ static tc_status close_trace(const recorder *r, tc_status st, tc_recorded *out) 
   tc_trace *t = tc_op_begin_sync(OP, r->what->site);
   if (t->op_status != TC_OK) return tc_free(asked), tc_op_done(t);
   if (st == TC_OK && t->epoch != r->epoch)
-    st = TC_FAIL(TC_ERR_STATE, "another thread asked for a value while fn was recorded, which ran what was recorded");
+    st = TC_FAIL(TC_ERR_STATE,
+                 "what fn recorded was lost before it returned: another thread asked for a value of it, or fn called "
+                 "tc_shutdown");
   if (st == TC_OK) st = asked ? take_plan(r, t, asked, out) : no_room(r);
   tc_values_restore(t, NULL, TC_ERR_STATE);
   tc_trace_reset(t);
@@ -204,16 +241,36 @@ static tc_status check_outputs(const recorder *r) {
   return TC_OK;
 }
 
+// Begins, or ends, the notes of what fn assigns.
+static tc_status note_assigns(recorder *r, bool begins) {
+  tc_trace *t = tc_op_begin_sync(OP, r->what->site);
+  if (t->op_status == TC_OK && begins) tc_capture_begin(t, &r->capture);
+  if (!begins) tc_capture_end(t, &r->capture), tc_capture_fini(t, &r->capture);
+  return tc_op_done(t);
+}
+
+// fn has returned. What it leaves open, and what it assigns, a run would not do.
+static tc_status check_effects(const recorder *r, const tc_open_ends *before, tc_scope scope) {
+  TC_TRY(tc_open_ends_check(before, OP, "fn", r->what->site));
+  tc_trace *t = tc_op_begin_sync(OP, r->what->site);
+  if (t->op_status == TC_OK) t->op_status = tc_trace_deferred_error(t, OP, r->what->site);
+  if (t->op_status == TC_OK) t->op_status = refuse_assigns(r, t, scope);
+  return tc_op_done(t);
+}
+
 // Calls the function; its outputs are retained.
-static tc_status call_function(recorder *r) {
+static tc_status call_function(recorder *r, tc_scope scope) {
   tc_explanation *seen = tc_calloc(1, sizeof *seen);
   tc_sync_watcher watcher;
   if (!seen) return no_room(r);
+  tc_open_ends before = tc_open_ends_now();
   tc_sync_watch_begin(&watcher, seen);
   tc_status st = r->what->fn(r->what->user, r->in, r->what->n_inputs, r->out, r->what->n_outputs);
   tc_sync_watch_end(&watcher);
   if (seen->n_syncs > 0) st = refuse_sync(r, seen);
   tc_free(seen);
+  tc_status effects = check_effects(r, &before, scope);
+  if (st == TC_OK) st = effects;
   TC_TRY(st);
   TC_TRY(check_outputs(r));
   for (int i = 0; i < r->what->n_outputs; i++) r->out[i] = tc_retain_at(r->out[i], r->what->site);
@@ -232,9 +289,14 @@ static tc_status record(recorder *r, tc_recorded *out) {
   tc_status st = TC_OK;
   for (int i = 0; i < r->what->n_inputs && st == TC_OK; i++) st = make_placeholder(r, i);
   tc_record_only_begin();
-  if (st == TC_OK) st = call_function(r);
+  if (st == TC_OK) st = note_assigns(r, true);
+  if (st == TC_OK) {
+    st = call_function(r, scope);
+    tc_status ended = note_assigns(r, false);
+    if (st == TC_OK) st = ended;
+  }
   bool retained = st == TC_OK;
-  tc_scope_end_at(scope, 0);
+  if (tc_own_scope_is_open(scope)) tc_scope_end_at(scope, 0);
   st = close_trace(r, st, out);
   tc_record_only_end();
   for (int i = 0; i < r->what->n_outputs && retained; i++) tc_release_at(r->out[i], site);

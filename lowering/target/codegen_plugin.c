@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/log.h"
+#include "runtime/object_file.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 
@@ -120,15 +121,28 @@ void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]) {
 
 // ---- opening ----
 
+// Opens a file; NULL: `why` has the reason. A name without a directory is left to the system's
+// search.
+static void *open_whole(const char *path, char why[TC_WHY_BYTES]) {
+  tc_error_mark before = tc_error_now();
+  if (strchr(path, '/') && access(path, R_OK) == 0 && tc_object_file_check(path, "compile", 0) != TC_OK) {
+    snprintf(why, TC_WHY_BYTES, "%.*s", TC_WHY_BYTES - 1, tc_last_error()->message);
+    (void)tc_error_tell(before);  // another place may have it
+    return NULL;
+  }
+  void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!lib) snprintf(why, TC_WHY_BYTES, "%.*s", TC_WHY_BYTES - 1, dlerror());
+  return lib;
+}
+
 static void *open_first(const tc_isa *foreign, char why[TC_WHY_BYTES]) {
   char path[PATH_BYTES];
   void *lib = NULL;
   for (int place = GIVEN; place < N_PLACES && !lib; place++) {
     if (!name_at(place, foreign, path)) continue;
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (lib) break;
-    snprintf(why, TC_WHY_BYTES, "%.*s", TC_WHY_BYTES - 1, dlerror());
-    if (place == GIVEN && !foreign) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", why);
+    lib = open_whole(path, why);
+    if (!lib && place == GIVEN && !foreign)
+      tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", why);
   }
   return lib;
 }

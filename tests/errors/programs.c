@@ -33,6 +33,32 @@ static tc_status assigns(void *user, const tc_tensor *in, int n_in, tc_tensor *o
   return tc_assign(weight, tc_sum(out[0], TC_AXES(0), false));
 }
 
+// The new value is an output, too, or the tensor an input.
+static tc_status assigns_output(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  const int64_t begin = 0, end = 1;
+  out[0] = weight;
+  switch (*(int *)user) {
+    case 0: return tc_assign(weight, tc_add(weight, 1.0));
+    case 1: return tc_assign_slice(weight, &begin, &end, NULL, tc_full(TC_SHAPE(1), 9, TC_F32));
+    default: out[0] = tc_neg(in[0]); return tc_assign(in[0], tc_mul(in[0], 2.0));
+  }
+}
+
+static tc_status assigns_own(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  out[0] = tc_from_host((float[]){1, 2, 3}, TC_SHAPE(3), TC_F32);
+  return tc_assign(out[0], tc_add(out[0], tc_sum(in[0], TC_AXES(0), false)));
+}
+
+static tc_status begins_strict(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_status st = tc_region_begin(&(tc_region_options){.options = "strict=1"});
+  out[0] = tc_exp(in[0]);
+  tc_region_end();
+  return st;
+}
+
 static tc_status keeps(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   (void)n_in, (void)n_out;
   out[0] = tc_add(in[0], in[1]);
@@ -88,6 +114,13 @@ static void test_functions(const char *path) {
   EXPECT_FAILS(tc_export(asks, NULL, 2, in, NULL, path), TC_ERR_STATE,
                "fn needs a value while it is recorded: item at ");
   EXPECT_FAILS(tc_export(assigns, NULL, 2, in, NULL, path), TC_ERR_STATE, "fn leaves a value behind (assign at ");
+  for (int k = 0; k < 3; k++)
+    EXPECT_FAILS(tc_export(assigns_output, &k, 2, in, NULL, path), TC_ERR_STATE,
+                 k == 1 ? "fn leaves a value behind (assign_slice at " : "fn leaves a value behind (assign at ");
+  EXPECT_FAILS(tc_export(begins_strict, NULL, 2, in, NULL, path), TC_ERR_STATE,
+               "records are pending that other options were set for");
+  EXPECT_OK(tc_export(assigns_own, NULL, 1, in, NULL, path));
+  EXPECT(unlink(path) == 0, "%s", path);
   EXPECT_FAILS(tc_export(keeps, &kept, 2, in, NULL, path), TC_ERR_STATE, "fn leaves a value behind (exp at ");
   tc_release(kept);
   EXPECT_FAILS(tc_export(backwards, NULL, 2, in, NULL, path), TC_ERR_STATE, "a gradient of tc_backward (tc_grads_of");

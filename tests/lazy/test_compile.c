@@ -9,6 +9,7 @@
 #include <tc/compile.h>
 #include <tc/control.h>
 #include <tc/nn.h>
+#include <tc/train.h>
 #include <unistd.h>
 
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -903,7 +904,7 @@ Test(compile, a_function_with_a_sync_point_is_recorded_each_time) {
 
 static tc_status sets_lr(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
   model *m = user;
-  tc_status st = tc_set_lr(m->opt, tc_get_lr(m->opt) * 0.5);
+  tc_status st = tc_set_lr(m->opt, 0.005);
   return st == TC_OK ? train(user, in, n_in, out, n_out) : st;
 }
 
@@ -955,6 +956,167 @@ Test(compile, a_function_that_changes_the_threads_state_is_recorded) {
   }
   cr_expect(strstr(tc_compiled_stats(d).why_recorded, "tc_no_grad_begin"));
   tc_compiled_destroy(c), tc_compiled_destroy(d);
+}
+
+// ---- state of the library that the function reads ----
+
+typedef struct reads {
+  int which;
+  tc_tensor w;
+  tc_optimizer *opt;
+  tc_schedule *schedule;
+  tc_ema *ema;
+} reads;
+
+static tc_status reads_one(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  const reads *r = user;
+  (void)n_in, (void)n_out;
+  double by = r->which == 0   ? tc_get_lr(r->opt)
+              : r->which == 1 ? tc_get_momentum(r->opt)
+              : r->which == 2 ? (double)tc_schedule_n_steps(r->schedule)
+              : r->which == 3 ? (double)tc_ema_n_averaged(r->ema)
+              : r->which == 4 ? (tc_requires_grad(r->w) ? 2 : 3)
+              : r->which == 5 ? (double)tc_get_rng_state().counter
+                              : tc_get_initial_lr(r->opt, 0);
+  out[0] = tc_mul(in[0], by);
+  return TC_OK;
+}
+
+Test(compile, state_of_the_library_that_a_function_reads_is_followed) {
+  static const char *const why[] = {"a learning rate that it reads (get_lr at",
+                                    "a momentum that it reads (get_momentum at",
+                                    "a schedule's count that it reads",
+                                    "an average's count that it reads",
+                                    "a tensor from outside of which it asks for gradients",
+                                    "a random state that it reads",
+                                    "a learning rate that it reads (get_initial_lr at"};
+  tc_nn_params *model = tc_nn_params_create();
+  tc_nn_add_linear(model, "a", 2, 2, true);
+  for (int k = 0; k < 7; k++) {
+    reads r = {.which = k, .w = tc_param(vector(1)), .ema = tc_ema_create(model, (tc_ema_options){0})};
+    r.opt = tc_sgd(&r.w, 1, (tc_sgd_options){.lr = 1, .momentum = 0.5});
+    r.schedule = tc_exponential_lr(r.opt, 0.5);
+    tc_compiled *c = tc_compile(reads_one, &r, NULL);
+    tc_tensor x = vector(2), out;
+    float want[N], got[N];
+    for (int i = 0; i < 2; i++) {
+      OK(reads_one(&r, &x, 1, &out, 1));
+      read_out(out, want, N);
+      OK(tc_compiled_call(c, &x, 1, &out, 1));
+      read_out(out, got, N);
+      cr_expect_eq(memcmp(got, want, sizeof got), 0, "%s, call %d: %g, should be %g", why[k], i, got[0], want[0]);
+      OK(tc_schedule_step(r.schedule));
+      OK(tc_set_momentum(r.opt, 0.9));
+      OK(tc_set_initial_lr(r.opt, 0, 7));
+      OK(tc_ema_update(r.ema));
+      tc_tensor drawn = tc_rand(TC_SHAPE(N), TC_F32);
+      OK(tc_eval(1, &drawn));
+      OK(tc_set_requires_grad(r.w, false));
+    }
+    cr_expect(strstr(tc_compiled_stats(c).why_recorded, why[k]), "%s", tc_compiled_stats(c).why_recorded);
+    tc_compiled_destroy(c);
+    tc_schedule_destroy(r.schedule), tc_optimizer_destroy(r.opt), tc_ema_destroy(r.ema), tc_release(r.w);
+  }
+  tc_nn_params_destroy(model);
+}
+
+static tc_status asks_for_gradients(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  out[0] = tc_mul(in[0], tc_requires_grad(in[0]) || tc_requires_grad(tc_neg(in[0])) ? 2.0 : 3.0);
+  return TC_OK;
+}
+
+Test(compile, whether_an_argument_has_history_is_a_guard) {
+  tc_tensor x = vector(1), w = tc_param(vector(1)), in[] = {x, tc_mul(w, 1.0), x}, out;
+  tc_compiled *c = tc_compile(asks_for_gradients, NULL, NULL);
+  for (int i = 0; i < 3; i++) {
+    float got[N];
+    OK(tc_compiled_call(c, &in[i], 1, &out, 1));
+    read_out(out, got, N);
+    cr_expect_eq(got[0], i == 1 ? 2 : 3);
+  }
+  expect_stats(c, 2, 1, 2, 0);
+  tc_compiled_destroy(c), tc_release(w);
+}
+
+// ---- what the function leaves open ----
+
+static tc_status leaves_open(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_status st = TC_OK;
+  out[0] = tc_neg(in[0]);
+  switch (*(int *)user) {
+    case 0: return tc_push_device("tc:cpu");
+    case 1: st = tc_pop_device(); break;
+    case 2: tc_record_only_begin(); break;
+    case 3: tc_record_only_end(); break;
+    default: break;
+  }
+  return st;
+}
+
+Test(compile, what_a_function_leaves_open_is_ended_and_an_error) {
+  static const char *const words[] = {
+      "the function has not ended its tc_push_device: call tc_pop_device",
+      "the function has ended a tc_push_device of its caller's: remove that tc_pop_device",
+      "the function has not ended its tc_record_only_begin: call tc_record_only_end",
+      "the function has ended a tc_record_only_begin of its caller's: remove that tc_record_only_end"};
+  for (int k = 0; k < 4; k++) {
+    tc_tensor x = vector(1), out;
+    float v[N];
+    tc_compiled *c = tc_compile(leaves_open, &k, NULL);
+    for (int i = 0; i < 2; i++) {
+      if (k == 1) OK(tc_push_device("tc:cpu"));
+      if (k == 3) tc_record_only_begin();
+      EXPECT_FAILS(tc_compiled_call(c, &x, 1, &out, 1), TC_ERR_STATE, words[k]);
+      if (k == 3) tc_record_only_end();
+      cr_expect_neq(tc_pop_device(), TC_OK, "a device is pushed");
+      tc_clear_error();
+      read_out(tc_neg(x), v, N);  // this thread does not only record
+    }
+    expect_stats(c, 0, 0, 2, 0);
+    tc_compiled_destroy(c);
+  }
+}
+
+static tc_status ends_callers_scope(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)n_in, (void)n_out;
+  tc_scope_end(*(tc_scope *)user);
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+Test(compile, to_end_the_callers_scope_is_an_error) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_retain(vector(1)), out;
+  tc_compiled *c = tc_compile(ends_callers_scope, &scope, NULL);
+  EXPECT_FAILS(tc_compiled_call(c, &x, 1, &out, 1), TC_ERR_STATE,
+               "the function has ended a tc_scope_begin of its caller's: remove that tc_scope_end");
+  float v[N];
+  read_out(tc_neg(x), v, N);
+  cr_expect_eq(v[0], -1);
+  tc_compiled_destroy(c), tc_release(x);
+}
+
+static tc_status leaves_second_open(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  tc_no_grad_begin();
+  out[0] = tc_neg(in[0]);
+  return TC_OK;
+}
+
+Test(compile, an_open_no_grad_under_another_is_recorded) {
+  tc_tensor x = vector(1), w = tc_param(vector(1)), out;
+  tc_compiled *c = tc_compile(leaves_second_open, NULL, NULL);
+  for (int i = 0; i < 2; i++) {
+    tc_no_grad_begin();
+    OK(tc_compiled_call(c, &x, 1, &out, 1));
+    tc_no_grad_end();
+    cr_expect_not(tc_requires_grad(tc_neg(w)));
+    tc_no_grad_end();
+    cr_expect(tc_requires_grad(tc_neg(w)));
+  }
+  tc_compiled_destroy(c), tc_release(w);
 }
 
 // ---- what the function reads in C ----

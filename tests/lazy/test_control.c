@@ -668,3 +668,47 @@ Test(control, a_body_that_turns_gradients_off_or_seeds_is_refused) {
   cr_expect_eq(tc_checkpoint(seeds_anew, NULL, &x, 1, &out, 1), TC_ERR_STATE);
   cr_expect(strstr(tc_last_error()->message, "seeds the random numbers") != NULL, "%s", tc_last_error()->message);
 }
+
+static tc_status unbalanced(void *user, const tc_tensor *in, tc_tensor *out) {
+  if (*(int *)user) {
+    tc_no_grad_end();
+  } else {
+    tc_no_grad_begin();
+  }
+  return out[0] = tc_exp(in[0]), TC_OK;
+}
+
+Test(control, a_body_that_leaves_gradients_off_or_turns_them_on_is_refused_and_nothing_stays) {
+  static const char *const words[] = {"calls tc_no_grad_begin",
+                                      "has ended a tc_no_grad_begin of its caller's: remove that tc_no_grad_end"};
+  tc_tensor w = tc_param(tc_ones(TC_SHAPE(2), TC_F32)), out, yes = tc_full((tc_dims){0}, 1, TC_BOOL);
+  for (int k = 0; k < 2; k++) {
+    if (k) tc_no_grad_begin();
+    expect_error(tc_checkpoint(unbalanced, &k, &w, 1, &out, 1), TC_ERR_STATE, words[k]);
+    expect_error(tc_cond(yes, unbalanced, unbalanced, &k, &w, 1, &out, 1), TC_ERR_STATE, words[k]);
+    expect_error(tc_scan(unbalanced, &k, &w, 1, NULL, 0, &out, 0, &(tc_scan_options){.length = 2}), TC_ERR_STATE,
+                 words[k]);
+    cr_expect_eq(tc_requires_grad(tc_neg(w)), k == 0);
+    if (k) tc_no_grad_end();
+    cr_expect(tc_requires_grad(tc_neg(w)));
+  }
+  tc_release(w);
+}
+
+static tc_status in_strict_region(void *user, const tc_tensor *in, tc_tensor *out) {
+  (void)user;
+  tc_status st = tc_region_begin(&(tc_region_options){.options = "strict=1"});
+  out[0] = tc_exp(in[0]);
+  tc_region_end();
+  return st;
+}
+
+Test(control, a_region_of_other_options_in_a_body_is_refused_at_the_call) {
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32), out;
+  float v[2];
+  expect_error(tc_checkpoint(in_strict_region, NULL, &x, 1, &out, 1), TC_ERR_STATE,
+               "begins a region whose options make other plans; begin it around the call");
+  expect_error(tc_scan(in_strict_region, NULL, &x, 1, NULL, 0, &out, 0, &(tc_scan_options){.length = 2}), TC_ERR_STATE,
+               "begins a region whose options make other plans");
+  OK(tc_to_host(tc_neg(x), v, sizeof v));  // no error is left for the next sync point
+}

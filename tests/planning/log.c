@@ -90,6 +90,29 @@ static void wrong_path_is_told_and_the_default_used(void) {
   EXPECT(count_said(NO_COMPILER) == !found && count_said("\n") == 1 + !found, "the log says:\n%s", said);
 }
 
+// The loader would map it, and reading behind its end is SIGBUS.
+static void plugin_that_is_cut_off_is_told_and_the_default_used(void) {
+  char path[64], words[160];
+  const char *plugin = getenv("TC_LLVM_PATH");
+  FILE *from = plugin ? fopen(plugin, "rb") : NULL;
+  if (!from) return;
+  snprintf(path, sizeof path, "/tmp/tc-cut-%d.so", (int)getpid());
+  FILE *to = fopen(path, "wb");
+  char bytes[4096];
+  for (int i = 0; to && i < 20 && fread(bytes, 1, sizeof bytes, from) == sizeof bytes; i++)
+    fwrite(bytes, 1, sizeof bytes, to);
+  EXPECT(to && fclose(to) == 0, "%s", path);
+  (void)fclose(from);
+  unsetenv("TC_COMPILER");
+  setenv("TC_CACHE_BYTES", "0", 1);
+  set("TC_LLVM_PATH", path);
+  EXPECT(work(2) == 32, "a wrong sum");
+  snprintf(words, sizeof words,
+           "tc[warn] TC_LLVM_PATH cannot be opened and is ignored: compile: %s is cut off: ", path);
+  EXPECT(count_said(words) == 1, "the log says:\n%s", said);
+  (void)unlink(path);
+}
+
 static void topics(void) {
   set("TC_LOG", NULL);
   EXPECT(work(2) == 32, "a wrong sum");
@@ -374,6 +397,7 @@ int main(void) {
   in_child(missing_compiler_is_told_once);
   in_child(interpreter_that_was_asked_for_is_not_told);
   in_child(wrong_path_is_told_and_the_default_used);
+  in_child(plugin_that_is_cut_off_is_told_and_the_default_used);
   work(2);  // a build without a compiler says so here, and never again
   topics();
   sync_points();

@@ -1,5 +1,5 @@
 // Whether a shared object is whole. See object_file.h.
-#include "device/object_file.h"
+#include "runtime/object_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static uint64_t end_of_segments(int fd) {
 
 tc_status tc_object_file_check(const char *path, const char *op, tc_site site) {
   struct stat s;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &s) != 0) {
     int why = errno;
     if (fd >= 0) (void)close(fd);
