@@ -116,17 +116,16 @@ static tc_node clamped(tc_trace *t, tc_node x, tc_node zero, tc_type type) {
   return tc_rec_cast(t, f_int(t, TC_OP_MINIMUM, f_int(t, TC_OP_MAXIMUM, sum, least), most), type);
 }
 
-// Whether no zero point that is known now is beyond the type; false after reporting.
-static bool check_zero(tc_trace *t, tc_tensor zero_point, tc_type type) {
-  int64_t value = 0, at = f_given(zero_point) ? tc_find_outside(zero_point, least_of(type), most_of(type), &value) : -1;
-  if (at < 0) return true;
+// Reports a zero point beyond the type.
+static tc_node zero_error(tc_trace *t, int64_t at, int64_t value, tc_type type) {
   return tc_rec_fail(t, TC_ERR_ARG, "zero_point %lld is %lld: %s holds %lld to %lld", (long long)at, (long long)value,
-                     tc_type_name(type), (long long)least_of(type), (long long)most_of(type)),
-         false;
+                     tc_type_name(type), (long long)least_of(type), (long long)most_of(type));
 }
 
 tc_tensor tc_quantize_at(tc_tensor x, tc_tensor scale, tc_tensor zero_point, tc_type type, tc_quantize_options options,
                          tc_site site) {
+  int64_t value = 0;  // of the first zero point that is known now and beyond the type
+  int64_t far = f_given(zero_point) ? tc_find_outside(zero_point, least_of(type), most_of(type), &value) : -1;
   tc_trace *t = tc_op_begin("quantize", site);
   tc_node a = tc_op_in(t, x), s, zero;
   layout l;
@@ -135,7 +134,7 @@ tc_tensor tc_quantize_at(tc_tensor x, tc_tensor scale, tc_tensor zero_point, tc_
   if (a != TC_NODE_ERR && !tc_type_is_float(tc_node_type(t, a)))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, not floating", tc_type_name(tc_node_type(t, a))));
   if (!factors_in(t, a, scale, zero_point, options, &l, &s, &zero)) return tc_op_end(t, TC_NODE_ERR);
-  if (!check_zero(t, zero_point, type)) return tc_op_end(t, TC_NODE_ERR);
+  if (far >= 0) return tc_op_end(t, zero_error(t, far, value, type));
   a = tc_rec_reshape(t, f_widen(t, tc_rec_detach(t, a)), &l.split);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   s = tc_rec_cast(t, tc_rec_detach(t, s), tc_node_type(t, a));
