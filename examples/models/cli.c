@@ -104,7 +104,7 @@ static void help(const char *program, const char *about, const char *which) {
   printf("  %-16s  %s\n", "--help", "this text");
 }
 
-static void set(cli *c, const row *r, const char *text) {
+static void set(cli *c, const row *r, const char *text, const char *which) {
   void *to = (char *)c + r->at;
   char *end;
   errno = 0;
@@ -131,7 +131,7 @@ static void set(cli *c, const row *r, const char *text) {
           *(tc_type *)to = (tc_type[]){TC_F32, TC_BF16, TC_F16, TC_F64}[i];
           return;
         }
-      cli_fail("--dtype %s: one of f32, bf16, f16, f64", text);
+      cli_fail("--dtype %s: one of f32, bf16, f16, f64%s", text, has(which, "int8") ? ", int8" : "");
     case AMP:
       if (text && strcmp(text, "bf16") != 0 && strcmp(text, "f16") != 0) cli_fail("--amp=%s: bf16 or f16", text);
       *(tc_type *)to = text && strcmp(text, "f16") == 0 ? TC_F16 : TC_BF16;
@@ -208,7 +208,7 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   for (int at = 0; (got = getopt_long(argc, argv, "", option, &at)) != -1;) {
     if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
     if (at == n) help(argv[0], about, which), cli_flush(), exit(0);
-    set(&c, &rows[number[at]], optarg);
+    set(&c, &rows[number[at]], optarg, which);
     given[number[at]] = true;
   }
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);

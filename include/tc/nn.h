@@ -60,18 +60,21 @@ TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor i
 // none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
 TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
-// Casts every floating parameter and buffer to this type, as torch.nn.Module.to does. Call it
+// Casts every floating parameter and buffer to this type, as torch.nn.Module.to does; but the
+// weight_scale of a layer of bytes stays f32. Call it
 // before an optimizer is created, since parameters become new handles. TC_ERR_DTYPE unless type is
 // floating.
 TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
 // Turns linear layers into layers of bytes, as torch.ao.quantization.quantize_dynamic does.
 // pattern: of their paths, such as "encoder.layer.*" (fnmatch(3)). Each that has a floating matrix
 // "weight" is turned. Two buffers replace it: weight_int8 [out, in], in which a row's greatest
-// magnitude is 127, and weight_scale [out], f32. tc_nn_linear then applies tc_linear_int8. A module
-// that is no linear layer fails for want of its weight.
+// magnitude (of at least 2^-100) is 127, and weight_scale [out], f32. tc_nn_linear and the output
+// of attention then apply tc_linear_int8. Embeddings of tc_nn_add_embedding stay; another module
+// whose matrix was turned fails, and says so.
 // out_axis: the weight's axis of outputs: 0 for [out, in], 1 for [in, out]. A file of such a model
 // is loaded by another that was turned likewise. Call it after loading numbers; a sync point.
-// TC_ERR_ARG where nothing matches; then nothing has changed.
+// TC_ERR_ARG where nothing matches, TC_ERR_SHAPE for a layer of more than 131072 inputs; then
+// nothing has changed.
 TC_API tc_status tc_nn_quantize_dynamic(tc_nn_params *p, const char *pattern, int out_axis);
 // All parameters and buffers from an archive, each from its name after prefix (NULL: none): see
 // tc_archive_load. A batch norm's num_batches_tracked that the archive lacks stays as it is.

@@ -1021,8 +1021,9 @@ TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor 
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
 // Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product. Without "->" the
 // result has the labels that occur once, in order; "..." are axes that broadcast.
-// The result has the shape of the labels behind "->", and matmul's type. Integers wrap in it, and
-// f16 and bf16 are f32 between the sums. bools have no sums of products (TC_ERR_DTYPE).
+// The result has the shape of the labels behind "->", and matmul's type: of several operands that
+// are bytes (i8, u8), i32 with every spec. Integers wrap in it, and f16 and bf16 are f32 between
+// the sums. bools have no sums of products (TC_ERR_DTYPE).
 // The sum of one operand is tc_sum's; of bools it is whether any is true.
 // 1 to 64 operands are contracted two at a time. Up to 6 take the cheapest of all orders, more a
 // good one.

@@ -42,6 +42,7 @@ typedef struct einsum {
   int n_ellipsis;  // axes of the longest ellipsis
   bool lone;  // there is one operand
   tc_type type;  // of the product
+  bool bytes;  // of bytes and bools alone: i8 and u8 stay so up to their product, which is i32
 } einsum;
 
 static tc_status fail(const einsum *e, const char *what) {
@@ -52,6 +53,10 @@ static tc_status fail(const einsum *e, const char *what) {
 static const char *label_text(int label, char out[4]) {
   snprintf(out, 4, label >= ELLIPSIS ? "..." : "%c", label);
   return out;
+}
+
+static bool is_byte(tc_type type) {
+  return type == TC_I8 || type == TC_U8;
 }
 
 static bool has(const term *s, int label) {
@@ -178,6 +183,7 @@ static tc_tensor sum_over(const einsum *e, tc_tensor x, tc_dims axes) {
   tc_type type = tc_dtype_at(x, e->site);
   if (e->lone) return type == TC_BOOL ? tc_any_at(x, axes, false, e->site) : tc_sum_at(x, axes, false, e->site);
   tc_tensor y = tc_sum_at(x, axes, false, e->site);
+  if (e->bytes) type = e->type;
   return tc_dtype_at(y, e->site) == type ? y : tc_cast_at(y, type, e->site);
 }
 
@@ -240,6 +246,7 @@ static void contract(const einsum *e, const operand *a, const operand *b, const 
   if (shared.n == 0) {
     spread(e, &x, &out->axes, true);
     spread(e, &y, &out->axes, true);
+    if (e->bytes) x.value = tc_cast_at(x.value, e->type, e->site), y.value = tc_cast_at(y.value, e->type, e->site);
     out->value = tc_mul_at(x.value, y.value, e->site);
     return;
   }
@@ -373,17 +380,30 @@ static tc_status contract_all(const einsum *e, int n, operand *xs, const term *o
   return TC_OK;
 }
 
-// The type that a product of all has: that of scalars only where it is of a higher kind, as in
-// other ops.
-static tc_type product_type(const einsum *e, int n, const operand *xs) {
+// Finds the type that a product of all has: that of scalars only where it is of a higher kind, as
+// in other ops. Of several operands, a byte or more and no wider number, it is i32, whatever the
+// labels: matmul's type.
+static void find_type(einsum *e, int n, const operand *xs) {
   tc_type type[2] = {TC_BOOL, TC_BOOL};  // of tensors, of scalars
+  bool narrow[2] = {true, true};         // they are bytes and bools
   int n_tensors = 0;
   for (int k = 0; k < n; k++) {
-    tc_type t = tc_dtype_at(xs[k].value, e->site), *of = &type[xs[k].axes.n == 0];
-    *of = tc_promote_types(*of, t), n_tensors += xs[k].axes.n != 0;
+    tc_type t = tc_dtype_at(xs[k].value, e->site);
+    bool scalar = xs[k].axes.n == 0;
+    type[scalar] = tc_promote_types(type[scalar], t), n_tensors += !scalar;
+    narrow[scalar] = narrow[scalar] && (t == TC_BOOL || is_byte(t));
   }
   bool higher = type[0] == TC_BOOL || (tc_is_floating(type[1]) && !tc_is_floating(type[0]));
-  return n_tensors == 0 || (higher && type[1] != TC_BOOL) ? type[1] : type[0];
+  bool of_scalars = n_tensors == 0 || (higher && type[1] != TC_BOOL);
+  e->type = type[of_scalars], e->lone = n == 1;
+  e->bytes = !e->lone && narrow[of_scalars] && e->type != TC_BOOL;
+  if (e->bytes) e->type = TC_I32;
+}
+
+// An operand as it goes into the first product. Bytes stay, for their matmul.
+static tc_tensor to_multiply(const einsum *e, tc_tensor x, bool wide) {
+  if (e->lone || (e->bytes && is_byte(tc_dtype_at(x, e->site)))) return x;
+  return tc_cast_at(x, wide ? TC_F32 : e->type, e->site);
 }
 
 // Whether a label of the operands is not the output's.
@@ -417,13 +437,13 @@ static tc_status run_contractions(einsum *e, int n, const tc_tensor *tensors, op
   term output;
   bool needed[256];
   TC_TRY(read_output(e, arrow, xs, n, &output));
-  e->lone = n == 1, e->type = product_type(e, n, xs);
+  find_type(e, n, xs);
   if (!e->lone && e->type == TC_BOOL && sums(e, &output))
     return tc_fail(TC_ERR_DTYPE, "einsum", e->site,
                    "\"%s\": bool has no sums of products, as it has no matmul; cast it first", e->spec);
   bool wide = rounds_between(e, xs, n, &output);
   for (int k = 0; k < n; k++) {
-    if (!e->lone) xs[k].value = tc_cast_at(xs[k].value, wide ? TC_F32 : e->type, e->site);
+    xs[k].value = to_multiply(e, xs[k].value, wide);
     take_diagonals(e, &xs[k]);
     mark_needed(&output, xs, n, k, k, needed);
     sum_lone(e, &xs[k], needed);

@@ -28,9 +28,8 @@ tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int
   return add_weights("nn_add_linear", p, path, tc_dims_of(2, (int64_t[]){out, in}), bias, site);
 }
 
-tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
-  TC_CALLED_AS("nn_linear");
-  const char *op = "nn_linear";
+// The linear layer at a path, of numbers or of bytes.
+static tc_tensor apply_linear(const char *op, const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
   tc_tensor bias = tc_nn_get_leaf(op, p, path, "bias", true, site),
             bytes = tc_nn_get_leaf(op, p, path, "weight_int8", true, site);
   if (!tc_is_null(bytes))
@@ -38,11 +37,17 @@ tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, 
   return tc_linear_at(x, tc_nn_get_leaf(op, p, path, "weight", false, site), bias, site);
 }
 
+tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
+  TC_CALLED_AS("nn_linear");
+  return apply_linear("nn_linear", p, path, x, site);
+}
+
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_embedding");
   tc_nn_adding a = tc_nn_begin_adding(p, site);
   tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight",
                                 tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
+  if (st == TC_OK) st = tc_nn_mark_table("nn_add_embedding", p, path, site);
   return tc_nn_end_adding(a, st);
 }
 
@@ -241,8 +246,6 @@ tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, 
   const char *op = "nn_multihead_attention";
   projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site),
                    tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
-  tc_tensor out_weight = tc_nn_get_leaf(op, p, path, "out_proj.weight", false, site),
-            out_bias = tc_nn_get_leaf(op, p, path, "out_proj.bias", true, site);
   tc_status st = tc_operand_check(op, in.weight, site);
   if (st != TC_OK) return tc_poison(st);
   if (!tc_nn_training(p)) o.dropout = 0;
@@ -252,5 +255,7 @@ tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, 
   tc_tensor all = self ? project(query, &in, 0, 3, site) : query;  // one product instead of three
   for (int i = 0; i < 3; i++)
     qkv[i] = self ? tc_slice_at(all, -1, i * in.dim, (i + 1) * in.dim, 1, site) : project(x[i], &in, i, i + 1, site);
-  return tc_linear_at(tc_nn_attention_at(qkv[0], qkv[1], qkv[2], o, site), out_weight, out_bias, site);
+  char out_proj[TC_NN_PATH_BYTES];
+  tc_nn_path(out_proj, sizeof out_proj, "%s.out_proj", path);
+  return apply_linear(op, p, out_proj, tc_nn_attention_at(qkv[0], qkv[1], qkv[2], o, site), site);
 }

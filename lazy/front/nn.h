@@ -13,6 +13,9 @@ tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *pat
 // An optimizer's parameter that is not in the list is an error: it would not be saved.
 tc_status tc_nn_check_optimizers(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts,
                                  tc_site site);
+// Marks path.weight as an embedding's, which is never made bytes.
+tc_status tc_nn_mark_table(const char *op, tc_nn_params *p, const char *path, tc_site site);
+bool tc_nn_is_table(const tc_nn_params *p, const char *name);
 // Takes back, and releases, what was added after the first n.
 void tc_nn_cut(tc_nn_params *p, int n);
 // Takes out, and releases, those of tc_nn_tensors whose flag is true. Nothing has changed on

@@ -12,6 +12,7 @@
 
 struct tc_nn_params {
   tc_names names;     // in the order they were added
+  tc_names tables;    // names of embeddings' weights
   int *place;         // in the lists, by number of name
   tc_tensor *tensor;  // parameters, then buffers
   const char **name;  // theirs
@@ -31,6 +32,7 @@ void tc_nn_params_destroy(tc_nn_params *p) {
   if (p == NULL) return;
   for (int i = 0; i < p->names.n; i++) tc_release_at(p->tensor[i], 0);
   tc_names_fini(&p->names);
+  tc_names_fini(&p->tables);
   tc_watched_release(p->training);
   free(p->place);
   free(p->tensor);
@@ -161,12 +163,23 @@ tc_status tc_nn_drop(const char *op, tc_nn_params *p, const bool *dropped, tc_si
   return TC_OK;
 }
 
+// Whether the weight of this name has become bytes, whose name is written to out.
+static bool find_bytes(const tc_nn_params *p, const char *name, char *out, size_t n) {
+  int n_text = snprintf(out, n, "%s_int8", name);
+  return n_text > 0 && (size_t)n_text < n && tc_names_find(&p->names, out) >= 0;
+}
+
 static tc_tensor get_tensor(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);
   if (i >= 0) return p->tensor[p->place[i]];
   if (optional) return (tc_tensor){0, 0};
+  char bytes[2 * TC_NN_PATH_BYTES];
+  if (find_bytes(p, name, bytes, sizeof bytes))
+    return tc_poison(tc_fail(TC_ERR_ARG, op, site,
+                             "there is no parameter '%.100s': as bytes, '%.100s', it serves linear layers alone", name,
+                             bytes));
   const char *near = tc_names_nearest(&p->names, name, NULL);
   if (near)
     return tc_poison(
@@ -221,11 +234,32 @@ tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *pat
   return add_leaf(op, p, path, leaf, init, true, site);
 }
 
+tc_status tc_nn_mark_table(const char *op, tc_nn_params *p, const char *path, tc_site site) {
+  char name[TC_NN_PATH_BYTES];
+  TC_TRY(join_path(op, name, path, "weight", site));
+  if (tc_names_find(&p->tables, name) >= 0 || tc_names_add(&p->tables, name)) return TC_OK;
+  return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name");
+}
+
+bool tc_nn_is_table(const tc_nn_params *p, const char *name) {
+  return tc_names_find(&p->tables, name) >= 0;
+}
+
 tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional,
                          tc_site site) {
   char name[TC_NN_PATH_BYTES];
   tc_status st = join_path(op, name, path, leaf, site);
   return st == TC_OK ? get_tensor(op, p, name, optional, site) : tc_poison(st);
+}
+
+// Whether a buffer is the scale of a layer of bytes, which stays f32.
+static bool is_scale_of_bytes(const tc_nn_params *p, int i) {
+  static const char end[] = ".weight_scale";
+  char bytes[TC_NN_PATH_BYTES];
+  size_t n = strlen(p->name[i]), n_end = sizeof end - 1;
+  if (i < p->n_params || n < n_end || strcmp(p->name[i] + n - n_end, end) != 0) return false;
+  int n_text = snprintf(bytes, sizeof bytes, "%.*s.weight_int8", (int)(n - n_end), p->name[i]);
+  return n_text > 0 && n_text < (int)sizeof bytes && tc_names_find(&p->names, bytes) >= 0;
 }
 
 tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
@@ -239,7 +273,7 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
   for (int i = 0; i < p->names.n && st == TC_OK; i++) {
     tc_tensor old = p->tensor[i];
     tc_type from = tc_dtype_at(old, site);
-    if (from == type || !tc_is_floating(from)) continue;
+    if (from == type || !tc_is_floating(from) || is_scale_of_bytes(p, i)) continue;
     tc_tensor value = tc_cast_at(tc_detach_at(old, site), type, site),
               t = i < p->n_params ? tc_param_at(value, site) : make_buffer(value, site);
     if (tc_is_valid(t))

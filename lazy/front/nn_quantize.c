@@ -9,6 +9,8 @@
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
 
+#define MOST_IN 131072  // tc_linear_int8's limit (lazy/ops/quantize.c)
+
 static const char *const op = "nn_quantize_dynamic";
 
 // The path of a name that ends in ".weight", if it matches; false: it is none, or does not.
@@ -27,7 +29,9 @@ static tc_status add_bytes(tc_nn_params *p, const char *path, tc_tensor weight, 
   tc_scope scope = tc_scope_begin_at(site);  // of each layer, whose copy in f32 is large
   tc_tensor none = {0, 0}, w = tc_cast_at(tc_detach_at(weight, site), TC_F32, site);
   if (out_axis == 1) w = tc_transpose_at(w, 0, 1, site);
-  tc_tensor greatest = tc_max_at(tc_abs_at(w, site), TC_AXES(1), false, site);
+  tc_dims d = tc_shape_at(w, site);
+  tc_tensor greatest = d.dim[1] ? tc_max_at(tc_abs_at(w, site), TC_AXES(1), false, site)
+                                : tc_zeros_at(TC_SHAPE(d.dim[0]), TC_F32, site);  // an empty row has none
   // a row of zeros has a scale all the same
   tc_tensor scale =
       tc_mul_num_at(tc_maximum_num_at(greatest, tc_num_float(0x1p-100), site), tc_num_float(1.0 / 127), site);
@@ -39,6 +43,16 @@ static tc_status add_bytes(tc_nn_params *p, const char *path, tc_tensor weight, 
   return st;
 }
 
+// Refuses a layer that tc_linear_int8 would refuse at every call.
+static tc_status check_layer(const char *path, tc_tensor weight, int out_axis, tc_site site) {
+  tc_dims d = tc_shape_at(weight, site);
+  int64_t out = d.dim[out_axis], in = d.dim[1 - out_axis];
+  if (in <= MOST_IN) return TC_OK;
+  return tc_fail(TC_ERR_SHAPE, op, site,
+                 "'%.100s.weight' [%lld, %lld] has more than %d inputs: sums of bytes would leave i32", path,
+                 (long long)out, (long long)in, MOST_IN);
+}
+
 // Adds the buffers of all layers that match, and marks their weights.
 static tc_status add_layers(tc_nn_params *p, const char *pattern, int out_axis, bool *turned, int *n, tc_site site) {
   int n_params = tc_nn_count(p);
@@ -47,11 +61,13 @@ static tc_status add_layers(tc_nn_params *p, const char *pattern, int out_axis, 
     tc_tensor weight = tc_nn_tensors(p)[i];
     if (!path_of(tc_nn_names(p)[i], pattern, path)) continue;
     if (tc_shape_at(weight, site).rank != 2 || !tc_is_floating(tc_dtype_at(weight, site))) continue;
+    if (tc_nn_is_table(p, tc_nn_names(p)[i])) continue;
+    TC_TRY(check_layer(path, weight, out_axis, site));
     TC_TRY(add_bytes(p, path, weight, out_axis, site));
     turned[i] = true, ++*n;
   }
   if (*n) return TC_OK;
-  return tc_fail(TC_ERR_ARG, op, site, "no path with a floating matrix matches '%.100s'", pattern);
+  return tc_fail(TC_ERR_ARG, op, site, "no path of a linear layer matches '%.100s'", pattern);
 }
 
 tc_status tc_nn_quantize_dynamic_at(tc_nn_params *p, const char *pattern, int out_axis, tc_site site) {

@@ -7,6 +7,7 @@
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
+#include "lazy/record/known_value.h"
 #include "lazy/trace/dims.h"
 
 // Most terms of a linear layer's sum, of 127 times 128: they stay within i32.
@@ -14,6 +15,9 @@
 // A row's scale is that of a largest element of at least 2^-100, so that its reciprocal is finite.
 #define LEAST_GREATEST 0x1p-100
 #define MIDDLE 128  // zero point of rows that go as u8
+// Zero points of tc_quantize are taken as within this. A rounded element is cut to twice it, so
+// that the sum fits i32 and is on the right side of the type's ends.
+#define FARTHEST_ZERO (INT64_C(1) << 29)
 
 // How a scale lies over the elements of an operand.
 typedef struct layout {
@@ -37,7 +41,9 @@ static bool find_layout(tc_trace *t, const tc_dims *x, const tc_dims *scale, tc_
     return tc_rec_fail(t, TC_ERR_ARG, "axis is %d, x has rank %d", o.axis, x->rank), false;
   if (o.group < 0) return tc_rec_fail(t, TC_ERR_ARG, "group is %lld", (long long)o.group), false;
   if (o.group) {
-    bool fits = scale->rank == x->rank && x->rank < TC_MAX_RANK && x->dim[axis] % o.group == 0;
+    if (x->rank == TC_MAX_RANK)
+      return tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d: with groups it would need one axis more", TC_MAX_RANK), false;
+    bool fits = scale->rank == x->rank && x->dim[axis] % o.group == 0;
     for (int i = 0; i < x->rank && fits; i++) fits = scale->dim[i] == (i == axis ? x->dim[i] / o.group : x->dim[i]);
     if (!fits) return shape_error(t, scale, x, "has not an element a group"), false;
     out->split.rank = out->scale.rank = 0;
@@ -58,7 +64,7 @@ static bool find_layout(tc_trace *t, const tc_dims *x, const tc_dims *scale, tc_
   return fits || (shape_error(t, scale, x, "does not broadcast to that"), false);
 }
 
-// A scale, and a zero point of the same shape as i32, over the elements; false after reporting.
+// A scale, and a zero point of the same shape, over the elements; false after reporting.
 // zero: TC_NODE_ERR where there is none.
 static bool factors_in(tc_trace *t, tc_node x, tc_tensor scale, tc_tensor zero_point, tc_quantize_options o,
                        layout *out, tc_node *s, tc_node *zero) {
@@ -78,7 +84,7 @@ static bool factors_in(tc_trace *t, tc_node x, tc_tensor scale, tc_tensor zero_p
       return tc_rec_fail(t, TC_ERR_SHAPE, "zero_point is %s, scale is %s",
                          tc_dims_text(tc_node_dims(t, *zero), have, sizeof have), tc_dims_text(&d, want, sizeof want)),
              false;
-    *zero = tc_rec_reshape(t, tc_rec_cast(t, *zero, TC_I32), &out->scale);
+    *zero = tc_rec_reshape(t, *zero, &out->scale);
   }
   *s = tc_rec_reshape(t, *s, &out->scale);
   return *s != TC_NODE_ERR;
@@ -88,19 +94,38 @@ static tc_node rounded(tc_trace *t, tc_node x, tc_node reciprocal) {
   return tc_rec_unary(t, TC_OP_ROUND, f_mul(t, x, reciprocal));
 }
 
-// Clamps before the zero point is added, and NaN, which the cast makes 0, becomes the zero point.
+static int64_t least_of(tc_type type) {
+  return type == TC_U8 ? 0 : INT8_MIN;
+}
+
+static int64_t most_of(tc_type type) {
+  return type == TC_U8 ? UINT8_MAX : INT8_MAX;
+}
+
+// Rounded elements as bytes. NaN becomes 0 in a cast, so the zero point. What is added is cut
+// before, to where sums fit i32, and the sum after, so any zero point gives the formula's bytes.
 static tc_node clamped(tc_trace *t, tc_node x, tc_node zero, tc_type type) {
-  int low = type == TC_U8 ? 0 : INT8_MIN, high = type == TC_U8 ? UINT8_MAX : INT8_MAX;
-  if (zero == TC_NODE_ERR) return tc_rec_cast(t, f_num(t, TC_OP_MINIMUM, f_num(t, TC_OP_MAXIMUM, x, low), high), type);
-  tc_node z = tc_rec_cast(t, zero, tc_node_type(t, x));
-  tc_node least = tc_rec_num_first(t, TC_OP_SUB, tc_num_float(low), z),
-          most = tc_rec_num_first(t, TC_OP_SUB, tc_num_float(high), z);
-  x = tc_rec_binary(t, TC_OP_MINIMUM, tc_rec_binary(t, TC_OP_MAXIMUM, x, least), most);
-  return tc_rec_cast(t, f_add(t, tc_rec_cast(t, x, TC_I32), zero), type);
+  int64_t least = least_of(type), most = most_of(type), far = 2 * FARTHEST_ZERO;
+  if (zero == TC_NODE_ERR)
+    return tc_rec_cast(t, f_num(t, TC_OP_MINIMUM, f_num(t, TC_OP_MAXIMUM, x, (double)least), (double)most), type);
+  tc_type of_zero = tc_node_type(t, zero);
+  if (of_zero == TC_I32 || of_zero == TC_I64)
+    zero = f_int(t, TC_OP_MINIMUM, f_int(t, TC_OP_MAXIMUM, zero, -FARTHEST_ZERO), FARTHEST_ZERO);
+  x = f_num(t, TC_OP_MINIMUM, f_num(t, TC_OP_MAXIMUM, x, (double)-far), (double)far);
+  tc_node sum = f_add(t, tc_rec_cast(t, x, TC_I32), tc_rec_cast(t, zero, TC_I32));
+  return tc_rec_cast(t, f_int(t, TC_OP_MINIMUM, f_int(t, TC_OP_MAXIMUM, sum, least), most), type);
+}
+
+// Reports a zero point beyond the type.
+static tc_node zero_error(tc_trace *t, int64_t at, int64_t value, tc_type type) {
+  return tc_rec_fail(t, TC_ERR_ARG, "zero_point %lld is %lld: %s holds %lld to %lld", (long long)at, (long long)value,
+                     tc_type_name(type), (long long)least_of(type), (long long)most_of(type));
 }
 
 tc_tensor tc_quantize_at(tc_tensor x, tc_tensor scale, tc_tensor zero_point, tc_type type, tc_quantize_options options,
                          tc_site site) {
+  int64_t value = 0;  // of the first zero point that is known now and beyond the type
+  int64_t far = f_given(zero_point) ? tc_find_outside(zero_point, least_of(type), most_of(type), &value) : -1;
   tc_trace *t = tc_op_begin("quantize", site);
   tc_node a = tc_op_in(t, x), s, zero;
   layout l;
@@ -109,6 +134,7 @@ tc_tensor tc_quantize_at(tc_tensor x, tc_tensor scale, tc_tensor zero_point, tc_
   if (a != TC_NODE_ERR && !tc_type_is_float(tc_node_type(t, a)))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, not floating", tc_type_name(tc_node_type(t, a))));
   if (!factors_in(t, a, scale, zero_point, options, &l, &s, &zero)) return tc_op_end(t, TC_NODE_ERR);
+  if (far >= 0) return tc_op_end(t, zero_error(t, far, value, type));
   a = tc_rec_reshape(t, f_widen(t, tc_rec_detach(t, a)), &l.split);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   s = tc_rec_cast(t, tc_rec_detach(t, s), tc_node_type(t, a));
@@ -117,19 +143,29 @@ tc_tensor tc_quantize_at(tc_tensor x, tc_tensor scale, tc_tensor zero_point, tc_
   return tc_op_end(t, tc_rec_reshape(t, clamped(t, y, zero, type), &l.whole));
 }
 
+// The type in which an integer less its zero point is exact, or rounded once: of 32 bits they may
+// cancel, in f64.
+static tc_type difference_type(tc_trace *t, tc_node q, tc_node zero, tc_type scale) {
+  return tc_node_type(t, q) == TC_I32 && zero != TC_NODE_ERR ? TC_F64 : scale;
+}
+
 tc_tensor tc_dequantize_at(tc_tensor q, tc_tensor scale, tc_tensor zero_point, tc_quantize_options options,
                            tc_site site) {
   tc_trace *t = tc_op_begin("dequantize", site);
   tc_node a = tc_op_in(t, q), s, zero;
   layout l;
-  if (a != TC_NODE_ERR && tc_number_kind_of[tc_node_type(t, a)] != TC_NUMBER_INT)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "q is %s, not an integer", tc_type_name(tc_node_type(t, a))));
+  tc_type of_q = a == TC_NODE_ERR ? TC_I8 : tc_node_type(t, a);
+  if (tc_number_kind_of[of_q] != TC_NUMBER_INT || of_q == TC_I64)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "q is %s, not an integer%s", tc_type_name(of_q),
+                                    of_q == TC_I64 ? " of at most 32 bits" : ""));
   if (!factors_in(t, a, scale, zero_point, options, &l, &s, &zero)) return tc_op_end(t, TC_NODE_ERR);
   tc_type type = tc_node_type(t, s);
-  a = tc_rec_reshape(t, tc_rec_cast(t, a, TC_I32), &l.split);
-  if (zero != TC_NODE_ERR) a = f_sub(t, a, zero);
   s = f_widen(t, s);
-  if (a == TC_NODE_ERR || s == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
+  if (s == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
+  tc_type between = difference_type(t, a, zero, tc_node_type(t, s));
+  a = tc_rec_reshape(t, tc_rec_cast(t, a, between), &l.split);
+  if (zero != TC_NODE_ERR) a = f_sub(t, a, tc_rec_cast(t, zero, between));
+  if (a == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
   tc_node y = f_mul(t, tc_rec_cast(t, a, tc_node_type(t, s)), s);
   return tc_op_end(t, tc_rec_reshape(t, f_narrow(t, y, type), &l.whole));
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lowering/target/host_cpu.h"
+#include "runtime/options.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
@@ -52,6 +53,8 @@ bool tc_host_tiles(void) {
 }
 
 const char *tc_host_tiles_sentence(bool tiles) {
+  if (tiles && tc_options_get()->strict)
+    return "products of bytes by matrix tiles (AMX), of bf16 without: TC_STRICT is 1";
   if (tiles) return "products of bf16 and bytes by matrix tiles (AMX)";
   return tc_host_tiles() ? "no matrix tiles (AMX): TC_ISA asks for less" : self.sentence;
 }

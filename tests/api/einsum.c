@@ -134,6 +134,36 @@ static void orders_hold_little(void) {
                1e10);
 }
 
+// Of bytes every spec gives i32, and no part of it wraps before.
+static void bytes_are_i32(void) {
+  static const struct {
+    const char *spec;
+    int rank[3], want;
+  } cases[] = {{"i,j->ij", {1, 1}, 10000},          {"ij,jk->ik", {2, 2}, 30000}, {"ij,ij->ij", {2, 2}, 10000},
+               {"bi,bi->b", {2, 2}, 30000},         {"i,i->i", {1, 1}, 10000},    {"ij,j,j->i", {2, 1, 1}, 3000000},
+               {"j,j,ij->i", {1, 1, 2}, 3000000},   {"ij,k->i", {2, 1}, 90000},   {"i,->i", {1, 0}, 10000},
+               {"ij,jk,kl->il", {2, 2, 2}, 9000000}};
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+    for (int mix = 0; mix < 8; mix++) {
+      tc_tensor xs[3];
+      int32_t v[9];
+      int n = cases[c].rank[2] ? 3 : 2;
+      for (int k = 0; k < n; k++) {
+        int64_t three[] = {3, 3};
+        xs[k] = tc_full(tc_dims_of(cases[c].rank[k], three), 100, mix >> k & 1 ? TC_U8 : TC_I8);
+      }
+      tc_tensor y = tc_einsum(cases[c].spec, n, xs);
+      EXPECT(tc_dtype(y) == TC_I32, "%s is %s", cases[c].spec, tc_type_name(tc_dtype(y)));
+      EXPECT_OK(tc_to_host(tc_expand(tc_reshape(tc_max(y, TC_ALL, false), TC_SHAPE(1)), TC_SHAPE(9)), v, sizeof v));
+      EXPECT(v[0] == cases[c].want, "%s: %d, not %d", cases[c].spec, v[0], cases[c].want);
+    }
+  tc_tensor b = tc_full(TC_SHAPE(2), 100, TC_I8);
+  EXPECT(tc_dtype(tc_einsum("i,i->i", 2, (tc_tensor[]){b, tc_ones(TC_SHAPE(2), TC_I16)})) == TC_I16 &&
+             tc_dtype(tc_einsum("i,i->i", 2, (tc_tensor[]){b, tc_ones(TC_SHAPE(2), TC_BOOL)})) == TC_I32 &&
+             tc_dtype(tc_einsum("i->i", 1, &b)) == TC_I8,
+         "of a byte and another");
+}
+
 static void types_are_tc_sums(void) {
   int64_t sum = 0;
   bool any[2] = {false, false};
@@ -170,6 +200,7 @@ static void types_are_tc_sums(void) {
   EXPECT_OK(tc_to_host(tc_einsum("ij,jk->ik", 2, us), w, sizeof w));
   EXPECT_OK(tc_to_host(tc_matmul(two, u), m, sizeof m));
   EXPECT(w[0] == 400 && m[0] == 400, "%d %d", w[0], m[0]);
+  bytes_are_i32();
   // Scalars decide only where their kind is higher.
   tc_tensor scaled[3] = {tc_full(TC_SCALAR, 2, TC_F64), f3, tc_full(TC_SCALAR, 3, TC_I64)};
   EXPECT(tc_dtype(tc_einsum(",i,->i", 3, scaled)) == TC_F32 &&

@@ -128,6 +128,34 @@ static void of_no_numbers(void) {
     }
 }
 
+// Zero points that are not known to be beyond the type, and integers of 32 bits: the formulas hold.
+static void far_zero_points(void) {
+  static const float x[] = {NAN, INFINITY, -INFINITY, 2, -250, 1e9f, -1e9f, -33554400};
+  static const int64_t zeros[] = {200, -3, 256, 16777217, 33554435, 2147483647, 4294967301, -4294967291};
+  float s = 1, y;
+  int32_t got[8];
+  tc_quantize_options o = {0};
+  tc_tensor a = tc_from_host(x, TC_SHAPE(8), TC_F32), scale = tc_from_host(&s, TC_SHAPE(), TC_F32);
+  for (int k = 0; k < 8; k++)
+    for (int type = 0; type < 2; type++) {
+      tc_tensor zero = tc_neg(tc_full(TC_SHAPE(), -zeros[k], TC_I64));
+      EXPECT_OK(tc_to_host(tc_cast(tc_quantize(a, scale, zero, type ? TC_U8 : TC_I8, o), TC_I32), got, sizeof got));
+      double low = type ? 0 : -128, high = type ? 255 : 127;
+      for (int i = 0; i < 8; i++) {
+        double cut = fmin(fmax((double)zeros[k], -0x1p29), 0x1p29), r = isnan(x[i]) ? cut : (double)x[i] + cut;
+        double want = fmin(fmax(r, low), high);
+        EXPECT(got[i] == want, "%g, zero point %lld: %d, not %g", (double)x[i], (long long)zeros[k], got[i], want);
+      }
+    }
+  tc_tensor least = tc_full(TC_SHAPE(), INT32_MIN, TC_I32), most = tc_full(TC_SHAPE(), INT32_MAX, TC_I32);
+  EXPECT_OK(tc_item(tc_dequantize(least, scale, tc_full(TC_SHAPE(), 1, TC_I32), o), &y));
+  EXPECT(y == -2147483648.0f, "%.9g", (double)y);
+  EXPECT_OK(tc_item(tc_dequantize(most, scale, tc_full(TC_SHAPE(), 2147483640, TC_I64), o), &y));
+  EXPECT(y == 7, "%.9g", (double)y);
+  EXPECT_OK(tc_item(tc_dequantize(tc_full(TC_SHAPE(), -100, TC_I8), scale, most, o), &y));
+  EXPECT(y == -2147483648.0f, "%.9g", (double)y);
+}
+
 static void in_other_types(void) {
   static const tc_type types[] = {TC_F16, TC_BF16, TC_F64};
   static const float x[] = {-1.5f, 0.5f, 1.5f, 100.0f};
@@ -175,6 +203,15 @@ static void refusals(void) {
   EXPECT_FAILS(tc_quantize(x, x, none, TC_I8, below), TC_ERR_ARG, "group is -1");
   EXPECT_FAILS(tc_quantize(x, tc_ones(TC_SHAPE(2, 8), TC_F32), none, TC_I8, o), TC_ERR_SHAPE, "does not broadcast");
   EXPECT_FAILS(tc_dequantize(x, s, none, o), TC_ERR_DTYPE, "q is f32, not an integer");
+  EXPECT_FAILS(tc_dequantize(tc_full(TC_SHAPE(), 3000000000, TC_I64), s, none, o), TC_ERR_DTYPE,
+               "q is i64, not an integer of at most 32 bits");
+  EXPECT_FAILS(tc_quantize(x, s, tc_full(TC_SHAPE(), 200, TC_I32), TC_I8, o), TC_ERR_ARG,
+               "zero_point 0 is 200: i8 holds -128 to 127");
+  EXPECT_FAILS(tc_quantize(x, s, tc_full(TC_SHAPE(), -1, TC_I64), TC_U8, o), TC_ERR_ARG, "u8 holds 0 to 255");
+  tc_dims ones = TC_SHAPE(1, 1, 1, 1, 1, 1, 1, 4), halves = TC_SHAPE(1, 1, 1, 1, 1, 1, 1, 2);
+  EXPECT_FAILS(tc_quantize(tc_ones(ones, TC_F32), tc_ones(halves, TC_F32), none, TC_I8,
+                           (tc_quantize_options){.axis = 7, .group = 2}),
+               TC_ERR_SHAPE, "x has rank 8: with groups it would need one axis more");
   EXPECT_FAILS(tc_linear_int8(x, x, s, none), TC_ERR_DTYPE, "x is f32 and weight f32: floating and i8 are needed");
   EXPECT_FAILS(tc_linear_int8(tc_ones(TC_SHAPE(7), TC_F32), w, s5, none), TC_ERR_SHAPE,
                "x [7] does not fit weight [5, 8] [out, in]");
@@ -335,9 +372,61 @@ static void model_of_bytes(void) {
   tc_archive_close(a);
   EXPECT_OK(tc_to_host(forward(q, x), again, sizeof again));
   EXPECT(memcmp(y, again, sizeof y) == 0, "what was saved gives another result");
-  EXPECT_FAILS(tc_nn_embedding(q, "0", tc_zeros(TC_SHAPE(1), TC_I64)), TC_ERR_ARG, "there is no parameter '0.weight'");
+  EXPECT_FAILS(tc_nn_embedding(q, "0", tc_zeros(TC_SHAPE(1), TC_I64)), TC_ERR_ARG,
+               "there is no parameter '0.weight': as bytes, '0.weight_int8', it serves linear layers alone");
   remove(path);
   tc_nn_params_destroy(p), tc_nn_params_destroy(q);
+}
+
+static float farthest(tc_tensor a, tc_tensor b) {
+  float v = NAN;
+  EXPECT_OK(tc_item(tc_max(tc_abs(tc_sub(tc_cast(a, TC_F32), tc_cast(b, TC_F32))), TC_ALL, false), &v));
+  return v;
+}
+
+// All linear layers of a model are turned, those of attention too; embeddings stay, and so does the
+// type of a scale.
+static void whole_model(void) {
+  tc_nn_params *p = tc_nn_params_create();
+  tc_nn_transformer_options o = {.n_heads = 2, .dim_feedforward = 64, .dropout = TC_ZERO};
+  EXPECT_OK(tc_nn_add_transformer_encoder_layer(p, "layer", 32, o));
+  EXPECT_OK(tc_nn_add_embedding(p, "emb", 10, 32));
+  tc_tensor ids = tc_reshape(tc_arange(0, 8, 1, TC_I64), TC_SHAPE(2, 4));
+  tc_tensor before = tc_nn_transformer_encoder_layer(p, "layer", tc_nn_embedding(p, "emb", ids), o);
+  EXPECT_OK(tc_eval(1, &before));
+  EXPECT(tc_nn_quantize_dynamic(p, "emb", 0) == TC_ERR_ARG, "an embedding");
+  tc_clear_error();
+  EXPECT_OK(tc_nn_quantize_dynamic(p, "*", 0));
+  EXPECT(tc_nn_has(p, "layer.self_attn.out_proj.weight_int8") && tc_nn_has(p, "layer.linear1.weight_int8") &&
+             tc_nn_has(p, "emb.weight"),
+         "names");
+  tc_tensor after = tc_nn_transformer_encoder_layer(p, "layer", tc_nn_embedding(p, "emb", ids), o);
+  float off = farthest(before, after);
+  EXPECT(off > 0 && off < 0.1f, "off by %g", (double)off);
+  EXPECT_OK(tc_nn_cast(p, TC_BF16));
+  EXPECT(tc_dtype(tc_nn_get(p, "layer.linear1.weight_scale")) == TC_F32 &&
+             tc_dtype(tc_nn_get(p, "layer.linear1.bias")) == TC_BF16,
+         "types");
+  after = tc_nn_transformer_encoder_layer(p, "layer", tc_nn_embedding(p, "emb", ids), o);
+  EXPECT(tc_dtype(after) == TC_BF16 && farthest(before, after) < 0.2f, "in bf16");
+  tc_nn_params_destroy(p);
+}
+
+// What could not be applied is refused, and then nothing has changed; empty rows are none of it.
+static void extreme_layers(void) {
+  tc_nn_params *p = tc_nn_params_create();
+  float y[3];
+  EXPECT(tc_is_valid(tc_nn_add(p, "empty.weight", tc_ones(TC_SHAPE(3, 0), TC_F32))), "empty");
+  EXPECT(tc_is_valid(tc_nn_add(p, "wide.weight", tc_ones(TC_SHAPE(1, 131073), TC_F32))), "wide");
+  EXPECT(tc_nn_quantize_dynamic(p, "*", 0) == TC_ERR_SHAPE, "more inputs than there may be");
+  EXPECT(strstr(tc_last_error()->message, "'wide.weight' [1, 131073] has more than 131072 inputs"), "%s",
+         tc_last_error()->message);
+  EXPECT(tc_nn_count(p) == 2 && tc_nn_count_all(p) == 2, "nothing has changed");
+  tc_clear_error();
+  EXPECT_OK(tc_nn_quantize_dynamic(p, "empty", 0));
+  EXPECT(expect_floats(tc_nn_linear(p, "empty", tc_ones(TC_SHAPE(1, 0), TC_F32)), y, 3) == 3 && y[2] == 0, "%g",
+         (double)y[2]);
+  tc_nn_params_destroy(p);
 }
 
 // A weight [in, out] is turned to the same bytes.
@@ -357,9 +446,9 @@ static void the_other_way_round(void) {
 }
 
 int main(void) {
-  static void (*const tests[])(void) = {as_pytorch,           by_groups,      of_no_numbers,
-                                        in_other_types,       gradients,      refusals,
-                                        rows_without_numbers, model_of_bytes, the_other_way_round};
+  static void (*const tests[])(void) = {as_pytorch,          by_groups,       of_no_numbers,        in_other_types,
+                                        gradients,           refusals,        rows_without_numbers, model_of_bytes,
+                                        the_other_way_round, far_zero_points, whole_model,          extreme_layers};
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
     tc_scope scope = tc_scope_begin();
     tests[i]();
