@@ -152,7 +152,7 @@ def check_tools(lib):
         assert done.returncode == rc and says in done.stderr, (words, done)
     assert run("find", lib.root, "-path", "*/man3/tc.3")
     short, full = run(program, env=env).splitlines(), run(program, "--all", env=env).splitlines()
-    assert len(short) <= 16 and short[0].startswith("tc 0.") and any(line.split()[0] == "tc:cpu" for line in short), short
+    assert len(short) <= 18 and short[0].startswith("tc 0.") and any(line.split()[0] == "tc:cpu" for line in short), short
     assert len(full) > len(short) + 30 and any(line.startswith("TC_NUM_THREADS ") for line in full), full
 
 

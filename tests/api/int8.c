@@ -338,13 +338,31 @@ static double rms_of(const float *a, const float *b) {
   return sqrt(sum / (BATCH * OUT));
 }
 
-// Nearer to the model of numbers than PyTorch's is, and as near to PyTorch's as both errors allow.
-static void model_of_bytes(void) {
-  float y[BATCH * OUT], again[BATCH * OUT];
+// A saved model of bytes gives y again.
+static void saved_and_loaded(const tc_nn_params *p, tc_tensor x, const float *y) {
+  float again[BATCH * OUT];
   char path[300];
   snprintf(path, sizeof path, "%s/tc-int8-%d.safetensors", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+  const tc_status st = tc_nn_save(p, path);
+  if (st == TC_ERR_STATE) return;  // built without libjansson
+  EXPECT_OK(st);
+  drawn = 77;
+  tc_nn_params *q = model_of();
+  EXPECT_OK(tc_nn_quantize_dynamic(q, "[02]", 0));
+  tc_archive *a = tc_safetensors_open(path);
+  EXPECT_OK(tc_nn_load(q, a, NULL));
+  tc_archive_close(a);
+  EXPECT_OK(tc_to_host(forward(q, x), again, sizeof again));
+  EXPECT(memcmp(y, again, sizeof again) == 0, "what was saved gives another result");
+  remove(path);
+  tc_nn_params_destroy(q);
+}
+
+// Nearer to the model of numbers than PyTorch's is, and as near to PyTorch's as both errors allow.
+static void model_of_bytes(void) {
+  float y[BATCH * OUT];
   drawn = 1;
-  tc_nn_params *p = model_of(), *q;
+  tc_nn_params *p = model_of();
   tc_tensor x = draw_all(TC_SHAPE(BATCH, IN), 2);
   EXPECT_OK(tc_to_host(forward(p, x), y, sizeof y));
   EXPECT(rms_of(y, plain) < 1e-6, "of numbers: off by %g", rms_of(y, plain));
@@ -364,18 +382,10 @@ static void model_of_bytes(void) {
     EXPECT(rms_of(y, quantized) <= rms_of(y, plain) + rms_of(quantized, plain), "off PyTorch's by %g",
            rms_of(y, quantized));
   }
-  EXPECT_OK(tc_nn_save(p, path));
-  drawn = 77, q = model_of();
-  EXPECT_OK(tc_nn_quantize_dynamic(q, "[02]", 0));
-  tc_archive *a = tc_safetensors_open(path);
-  EXPECT_OK(tc_nn_load(q, a, NULL));
-  tc_archive_close(a);
-  EXPECT_OK(tc_to_host(forward(q, x), again, sizeof again));
-  EXPECT(memcmp(y, again, sizeof y) == 0, "what was saved gives another result");
-  EXPECT_FAILS(tc_nn_embedding(q, "0", tc_zeros(TC_SHAPE(1), TC_I64)), TC_ERR_ARG,
+  saved_and_loaded(p, x, y);
+  EXPECT_FAILS(tc_nn_embedding(p, "0", tc_zeros(TC_SHAPE(1), TC_I64)), TC_ERR_ARG,
                "there is no parameter '0.weight': as bytes, '0.weight_int8', it serves linear layers alone");
-  remove(path);
-  tc_nn_params_destroy(p), tc_nn_params_destroy(q);
+  tc_nn_params_destroy(p);
 }
 
 static float farthest(tc_tensor a, tc_tensor b) {

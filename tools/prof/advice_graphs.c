@@ -100,7 +100,7 @@ static const char *fix_of(const tc_difference *d) {
 
 static tc_advice *say_changing(const tc_advice_input *in, tc_advice_list *out, const tc_group *g,
                                const tc_miss_row *row, double cost) {
-  char words[200], bound[100] = ", of which making";
+  char words[200], bound[80] = ", of which making";
   tc_miss_view v;
   if (!tc_miss_open(in->p, row, &v)) return NULL;
   tc_advice *a = tc_advice_add(out, "changing", cost, g);
