@@ -3,18 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/arena.h"
 #include "runtime/options.h"
+#include "runtime/write_whole.h"
 
 bool tc_files_dir(char out[TC_DIR_BYTES]) {
   const tc_options *o = tc_options_get();
@@ -61,35 +59,6 @@ void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
   return data;
 }
 
-static bool is_raised(int number) {
-  sigset_t pending;
-  return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
-}
-
-// Writes all bytes; false with errno. A file above the process's size limit is an error and does
-// not end the process: the signal is blocked and taken off. One that was there before stays.
-static bool write_whole(int fd, const char *data, size_t bytes) {
-  sigset_t too_large, before;
-  bool done = true;
-  sigemptyset(&too_large);
-  sigaddset(&too_large, SIGXFSZ);
-  pthread_sigmask(SIG_BLOCK, &too_large, &before);
-  bool was_raised = is_raised(SIGXFSZ);
-  while (bytes > 0 && done) {
-    ssize_t n = write(fd, data, bytes);
-    done = n > 0 || (n < 0 && errno == EINTR);
-    if (n > 0) data += n, bytes -= (size_t)n;
-  }
-  int why = errno;
-  if (!done && why == EFBIG && !was_raised && is_raised(SIGXFSZ)) {
-    const struct timespec now = {0};
-    (void)sigtimedwait(&too_large, NULL, &now);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  errno = why;
-  return done;
-}
-
 bool tc_file_replace(const char *path, int n_above, const void *data, size_t bytes) {
   static atomic_uint counter;
   char name[TC_PATH_BYTES + 64];
@@ -101,7 +70,7 @@ bool tc_file_replace(const char *path, int n_above, const void *data, size_t byt
     if (fd < 0 && why) errno = why;
   }
   if (fd < 0) return false;
-  bool done = write_whole(fd, data, bytes);
+  bool done = tc_write_whole(fd, data, bytes);
   int why = errno;
   if (close(fd) != 0 && done) done = false, why = errno;
   if (done && rename(name, path) != 0) done = false, why = errno;

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/write_whole.h"
 #include "shim/direct.h"
-#include "shim/file.h"
 #include "shim/find.h"
 #include "shim/profile.h"
 
@@ -180,7 +180,7 @@ static void keep(const tc_shim_options *o, const char *path, int least) {
   if (mkdir(o->cache, 0700) != 0 && errno != EEXIST) return;
   int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return;
-  bool done = tc_shim_write(file, text, (size_t)n);
+  bool done = tc_write_whole(file, text, (size_t)n);
   close(file);
   if (!done || rename(beside, path) != 0) unlink(beside);
 }

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/write_whole.h"
 #include "shim/defer.h"
-#include "shim/file.h"
 #include "shim/find.h"
 #include "shim/least.h"
 #include "shim/options.h"
@@ -253,7 +253,7 @@ static void print_lines(FILE *f, const summary *s) {
 // Behind what is there, in one write, so that processes do not mix their lines.
 static void write_file(const char *path, const char *text, size_t bytes) {
   int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (file < 0 || !tc_shim_write(file, text, bytes))
+  if (file < 0 || !tc_write_whole(file, text, bytes))
     tc_shim_say("the profile cannot be written to %s: %s", path, strerror(errno));
   if (file >= 0) close(file);
 }

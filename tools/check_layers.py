@@ -74,6 +74,7 @@ EXCEPTIONS = {
     ("lazy/front", "lazy/trace/watched.h"),  # a model's training mode is a guard of compiled functions
     ("lazy/front", "lazy/record/known_value.h"),  # wrong lengths are told where they are given
     ("lazy/front", "runtime/edits.h"),  # the nearest of an archive's names
+    ("shim", "runtime/write_whole.h"),  # of libc alone, and inline
     ("tools/gpu_check", "runtime/options.h"),  # the same product by one tile after the other
 }
 # Names that a lower layer declares and uses and a higher one defines -> that lower layer, each with its reason.

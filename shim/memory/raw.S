@@ -15,12 +15,8 @@
   .cfi_startproc
 .endm
 
-  .globl tc_shim_raw_begin
-  .hidden tc_shim_raw_begin
-tc_shim_raw_begin:
-
-// long tc_shim_raw(long number, long a, long b, long c, long d, long e, long f)
-FUNCTION tc_shim_raw
+// The system call that a function's arguments are: its number, then its own six.
+.macro SYSCALL_OF_ARGUMENTS
   movq %rdi, %rax
   movq %rsi, %rdi
   movq %rdx, %rsi
@@ -29,6 +25,15 @@ FUNCTION tc_shim_raw
   movq %r9, %r8
   movq 8(%rsp), %r9
   syscall
+.endm
+
+  .globl tc_shim_raw_begin
+  .hidden tc_shim_raw_begin
+tc_shim_raw_begin:
+
+// long tc_shim_raw(long number, long a, long b, long c, long d, long e, long f)
+FUNCTION tc_shim_raw
+  SYSCALL_OF_ARGUMENTS
   ret
   .cfi_endproc
   .size tc_shim_raw, . - tc_shim_raw
@@ -65,14 +70,7 @@ syscall:
   testq %rdx, %rdx
   jz tc_shim_fork_by_number
 1:
-  movq %rdi, %rax
-  movq %rsi, %rdi
-  movq %rdx, %rsi
-  movq %rcx, %rdx
-  movq %r8, %r10
-  movq %r9, %r8
-  movq 8(%rsp), %r9
-  syscall
+  SYSCALL_OF_ARGUMENTS
   cmpq $-4095, %rax
   jae 2f
   ret

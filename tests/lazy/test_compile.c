@@ -12,15 +12,9 @@
 #include <tc/train.h>
 #include <unistd.h>
 
-#define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
+#include "tests/lazy/expect_errors.h"
+
 #define EXPECT_SAME(a, b, n) cr_expect_eq(memcmp((a), (b), (n) * sizeof *(a)), 0, "%s and %s differ", #a, #b)
-#define EXPECT_FAILS(call, code, words) \
-  do { \
-    cr_expect_eq((call), code); \
-    cr_expect(strstr(tc_last_error()->message, words), "'%s' should say '%s'", tc_last_error()->message, words); \
-    cr_expect(strstr(tc_last_error()->message, __FILE__), "%s names no place", tc_last_error()->message); \
-    tc_clear_error(); \
-  } while (0)
 enum { N = 6 };
 
 static tc_tensor vector(float first) {

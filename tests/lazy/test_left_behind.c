@@ -5,14 +5,8 @@
 #include <tc/compile.h>
 #include <tc/control.h>
 
-#define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
-#define EXPECT_FAILS(call, code, words) \
-  do { \
-    cr_expect_eq((call), code); \
-    cr_expect(strstr(tc_last_error()->message, words), "'%s' should say '%s'", tc_last_error()->message, words); \
-    cr_expect(strstr(tc_last_error()->message, __FILE__), "%s names no place", tc_last_error()->message); \
-    tc_clear_error(); \
-  } while (0)
+#include "tests/lazy/expect_errors.h"
+
 #define EXPECT_WHY(c, words) \
   cr_expect(strstr(tc_compiled_stats(c).why_recorded, words), "'%s' should say '%s'", \
             tc_compiled_stats(c).why_recorded, words)

@@ -1,14 +1,7 @@
 // 100,000 calls of many shapes, small products and vectors that wait: memory does not grow by 4 MiB, two vectors, after
 // the first tenth.
 #include "tests/shim/defer.h"
-
-static long resident_kb(void) {
-  long all = 0, resident = 0;
-  FILE *f = fopen("/proc/self/statm", "r");
-  assert(f && fscanf(f, "%ld %ld", &all, &resident) == 2);
-  fclose(f);
-  return 4 * resident;
-}
+#include "tests/shim/resident.h"
 
 static void multiply(int i, const double *a, const double *b, double *c) {
   const int rows = 9 + i % 80, columns = 50 + i % 7, depth = 1 + i % 90, ld = 300;

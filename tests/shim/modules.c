@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/shim/resident.h"
+
 enum { COLUMNS = 102, PLAIN = 111 };
 
 // Of 64 bits: sizes beyond 2^31 where nothing is to be done, and leading dimensions of one column. The provider's
@@ -58,14 +60,6 @@ static void case_dlclose(const char *const *paths) {
     dlclose(module);
   }
   printf("%d\n", n_same);
-}
-
-static long resident_kb(void) {
-  long all = 0, resident = 0;
-  FILE *f = fopen("/proc/self/statm", "r");
-  assert(f && fscanf(f, "%ld %ld", &all, &resident) == 2);
-  fclose(f);
-  return 4 * resident;
 }
 
 // A module stays and calls, another comes and goes: what is known of callers takes no more memory for it.
