@@ -1,8 +1,10 @@
-// Random programs over the public API, as short lists of instructions: made from a seed, checked by
-// running them several ways, and shrunk when two ways disagree. An instruction's result is named by
-// its place in the list; `plan_program` infers types, shapes, which handles are still alive, and
-// bounds of size and of round-off, and refuses what the API would refuse or what two right backends
-// may answer differently (comparing rounded numbers).
+// Random programs over the public API, as short lists of instructions. They are made from a seed,
+// checked by running them several ways, and shrunk when two ways disagree.
+//
+// An instruction's result is named by its place in the list. Types, shapes, which handles are
+// still alive, and bounds of size and of round-off are inferred before a program runs (infer.c).
+// Refused is what the API would refuse, and what two right backends may answer differently, such
+// as comparing rounded numbers.
 // Threads: thread-compatible. A program owns nothing.
 #pragma once
 
@@ -63,8 +65,8 @@ typedef struct rg_program {
 void rg_make(rg_program *p, uint64_t seed);
 // NULL if every way agrees; else which value differs and how (static text).
 const char *rg_check(const rg_program *p);
-// The same of plans that are bound to sizes (TC_DYNAMIC) and of those lowered for them, to the bit,
-// where the extent that most leaves have is each of n others, of at most RG_MAX_SIZES.
+// The same, to the bit, of plans bound to sizes (TC_DYNAMIC) and of those lowered for them.
+// The extent that most leaves have is replaced by each of n others, of at most RG_MAX_SIZES.
 const char *rg_check_sizes(const rg_program *p, const int64_t *size, int n);
 // Makes a failing program smaller while rg_check fails; returns the last failure's text.
 const char *rg_shrink(rg_program *p);
