@@ -87,10 +87,21 @@ static int case_run_traces(const char *text) {
   }
 }
 
+// Unsets the caller's options, but for where files are and planted bugs.
+static void case_unset_options(void) {
+  static const char *const kept[] = {"TC_LLVM_PATH=", "TC_BACKEND_PATH=", "TC_TEST_PLANT="};
+  for (char **e = environ; *e;) {
+    char name[64];
+    bool stays = strncmp(*e, "TC_", 3) != 0 || sscanf(*e, "%63[A-Z0-9_]", name) != 1;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) stays |= strncmp(*e, kept[i], strlen(kept[i])) == 0;
+    if (stays || unsetenv(name) != 0) e++;
+  }
+}
+
 // In a process of its own. input: the file up to the line of dashes.
 static int case_run(char *input, FILE *out) {
+  case_unset_options();
   setenv("TC_LOG", case_kind->topic, 1), setenv("TC_ISA", "avx2", 1), setenv("TC_CACHE_BYTES", "0", 1);
-  unsetenv("TC_DEVICE");
   char *line = input, *at;
   while (strncmp(line, "trace ", 6) != 0) {
     char *end = strchr(line, '\n');

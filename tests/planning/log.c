@@ -394,6 +394,8 @@ int main(void) {
   tc_set_log(listen, NULL);
   has_plugin = getenv("TC_LLVM_PATH") != NULL;
   unsetenv("TC_LOG");
+  // Whoever runs it: kernels are compiled at once, none comes from the disk.
+  setenv("TC_INTERPRET_FIRST", "0", 1), setenv("TC_CACHE_BYTES", "0", 1);
   in_child(missing_compiler_is_told_once);
   in_child(interpreter_that_was_asked_for_is_not_told);
   in_child(wrong_path_is_told_and_the_default_used);
