@@ -115,7 +115,7 @@ bool tc_buffer_is_lent(const tc_buffer *b);
 // Moves b's content to the memory of spare, which has room for it and one reference. spare gets the
 // memory that b wrapped, and its callback.
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare);
-// The same without the content: nobody will read it.
+// Moves as tc_buffer_move does, without the content: nobody will read it.
 void tc_buffer_swap(tc_buffer *b, tc_buffer *spare);
 // Nobody writes the memory that b wraps any more, so it gets a stamp.
 void tc_buffer_settle(tc_buffer *b);

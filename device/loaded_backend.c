@@ -300,7 +300,7 @@ static tc_status judge(const tc_loaded *l, const char *function, tc_backend_resu
   return r == TC_BACKEND_NO_MEMORY ? TC_ERR_MEMORY : TC_ERR_RUN;
 }
 
-// The same, recorded.
+// The status of that result; a failure is recorded as this thread's error.
 static tc_status told(const tc_loaded *l, const char *function, tc_backend_result r) {
   char why[TC_LOADED_WHY];
   tc_status st = judge(l, function, r, why);

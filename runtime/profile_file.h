@@ -54,7 +54,7 @@ void tc_profile_end(void);
 
 // The number of a text, which is written before its first use. NULL and "": 0.
 uint32_t tc_profile_text(const char *text, size_t bytes);
-// The same of a string that never changes, which is known by its address.
+// The number of a string that never changes, which is known by its address.
 uint32_t tc_profile_word(const char *word);
 uint32_t tc_profile_site(tc_site site);
 // The number of a stack, innermost address first.

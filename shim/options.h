@@ -26,7 +26,7 @@ typedef struct tc_shim_options {
 
 const tc_shim_options *tc_shim_read_options(void);
 
-// The same if they were read, else NULL.
+// The options if they were read, else NULL.
 const tc_shim_options *tc_shim_report_options(void);
 
 // Whether a module's file name is one that the options let the shim look at.

@@ -21,7 +21,7 @@ typedef struct tc_blas_batch {
 // Computes a batch. TC_ERR_MEMORY, before anything is written: none for packed operands.
 // pre: m and n are not 0.
 tc_status tc_blas_gemm_batch(const tc_blas_batch *batch);
-// The same for one product that is not small.
+// Computes one product that is not small; errors as above.
 tc_status tc_blas_gemm_large(tc_type type, const tc_blas_product *product, int max_threads);
 // The size of the second-level cache, half of which packed rows of a take.
 int64_t tc_blas_l2_bytes(void);

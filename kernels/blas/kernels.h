@@ -36,7 +36,8 @@ typedef struct tc_blas_kernels {
   // Packs m x k of a in panels of mr rows: an element stands at [panel][k][row]. Rows beyond m are
   // zero up to a whole vector. out is aligned to 64 bytes.
   void (*pack_a)(void *out, const void *a, int64_t row, int64_t col, int64_t m, int64_t k);
-  // The same of k x n of b: panels of nr columns, [panel][k][column].
+  // Packs k x n of b in panels of nr columns: an element stands at [panel][k][column]. Columns
+  // beyond n, and out, are as for pack_a.
   void (*pack_b)(void *out, const void *b, int64_t row, int64_t col, int64_t k, int64_t n);
   // The product of packed a and b; only c, ldc, m, n, k, alpha and beta of p are read.
   void (*packed)(const tc_blas_product *p, const void *a, const void *b);

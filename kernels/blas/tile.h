@@ -235,8 +235,8 @@ INLINE void NAME(pack_lines)(T *out, const T *in, int64_t line, int lines, int64
   }
 }
 
-// The same of lines that lie side by side: of unit stride across, `step` elements apart along k.
-// Whole panels: several at a time, so that memory is read in longer spans.
+// Packs lines that lie side by side: of unit stride across, `step` elements apart along k. Whole
+// panels: several at a time, so that memory is read in longer spans.
 INLINE void NAME(pack_steps)(T *out, const T *in, int64_t step, int64_t panels, int64_t k, int width) {
   for (int64_t i = 0; i < k; i++, out += width, in += step)
     for (int64_t q = 0; q < panels; q++)

@@ -61,7 +61,7 @@ static tc_node step_there(const tc_optimizer *opt, const tc_optim_entry *e) {
   return e->next_count == TC_ON_HOST ? TC_NODE_ERR : opt->counts_there.at[e->next_count].number;
 }
 
-// The same in the type of g.
+// That number in the type of g.
 static tc_node count_there(const tc_optimizer *opt, tc_trace *t, const tc_optim_entry *e, tc_node g) {
   tc_node step = step_there(opt, e);
   return step == TC_NODE_ERR || g == TC_NODE_ERR ? TC_NODE_ERR : tc_rec_cast(t, step, tc_node_type(t, g));
@@ -170,7 +170,7 @@ static double nadam_mu(const tc_optimizer *opt, double step) {
   return opt->momentum * (1 - 0.5 * pow(0.96, step * opt->nadam.momentum_decay));
 }
 
-// The same on the device, of a step's number in f64.
+// nadam_mu on the device, of a step's number in f64.
 static tc_node nadam_mu_there(const tc_optimizer *opt, tc_trace *t, tc_node step) {
   tc_node power = tc_rec_unary(t, TC_OP_EXP, f_num(t, TC_OP_MUL, step, opt->nadam.momentum_decay * log(0.96)));
   return f_num(t, TC_OP_MUL, tc_rec_num_first(t, TC_OP_SUB, tc_num_float(1), f_num(t, TC_OP_MUL, power, 0.5)),

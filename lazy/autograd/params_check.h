@@ -16,5 +16,5 @@ static inline tc_status tc_last_status(void) {
 }
 // Whether n parameters are there and alive; name is the caller's.
 tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site);
-// The same of checked ones: whether none is among them twice.
+// Whether no parameter is among n checked ones twice.
 tc_status tc_params_check_distinct(const char *name, const tc_tensor *params, int n, tc_site site);

@@ -333,7 +333,7 @@ static tc_node earlier_adjoints(control_vjp *x, uint32_t i) {
   return tc_rec_cat(t, 2, x->f.reverse ? (tc_node[]){rest, first} : (tc_node[]){first, rest}, 0);
 }
 
-// The same, and what a gradient gave the carry that was kept.
+// earlier_adjoints, and what a gradient gave the carry that was kept.
 static tc_node first_adjoints(control_vjp *x, uint32_t i) {
   tc_node kept = x->given[x->n_result + i];
   if (kept != TC_NODE_ERR && x->tied[i] == NOWHERE && !x->begun[i]) return kept;

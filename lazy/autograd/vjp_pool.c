@@ -122,8 +122,8 @@ static tc_node spread(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   return sum;
 }
 
-// The same by adding each element of each window to its place; what lies outside goes to the first
-// place, as zero.
+// As spread, by adding each element of each window to its place. What lies outside goes to the
+// first place, as zero.
 static tc_node spread_wide(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   int axis = p->first + i;
   int64_t k = p->size[i], n = p->out[i] * k, l = p->d.dim[axis];

@@ -13,7 +13,7 @@ static inline double tc_number_option(double given, double otherwise) {
   memcpy(&bits, &given, sizeof bits);
   return bits << 1 == 0 ? otherwise : bits == 1 ? 0 : given;
 }
-// The same of an integer and TC_ZERO_INT.
+// An integer among options: 0 is left out, TC_ZERO_INT is 0.
 static inline int64_t tc_count_option(int64_t given, int64_t otherwise) {
   return given == 0 ? otherwise : given == TC_ZERO_INT ? 0 : given;
 }

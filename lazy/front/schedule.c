@@ -180,7 +180,7 @@ tc_schedule *tc_schedule_create(const char *op, tc_optimizer *opt, tc_schedule o
   return s;
 }
 
-// The same, and its step 0.
+// Creates a schedule and takes its step 0.
 static tc_schedule *create_simple(const char *op, tc_optimizer *opt, tc_schedule options, tc_site site) {
   tc_schedule *s = tc_schedule_create(op, opt, options, site);
   if (!s || tc_schedule_step_first(op, s, site) == TC_OK) return s;

@@ -165,7 +165,7 @@ NUMBER(LE, le)
 NUMBER(GT, gt)
 NUMBER(GE, ge)
 
-// The same with swapped operands, for a number on the left: tc_rsub(a, b) is b - a.
+// Swapped operands, for a number on the left: tc_rsub(a, b) is b - a.
 #define TURNED(NAME, name) \
   tc_tensor tc_r##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
     tc_trace *t = tc_op_begin("r" #name, site); \

@@ -31,12 +31,12 @@ static inline double tc_option(double given, double otherwise) {
 // Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a
 // signal handler or out of memory the op is poisoned from the start).
 tc_trace *tc_op_begin(const char *name, tc_site site);
-// The same for a sync point, which no bound of the trace forbids.
+// Opens a sync point as tc_op_begin opens an op, whatever the bounds of the trace.
 tc_trace *tc_op_begin_sync(const char *name, tc_site site);
 // The node of a handle; poison passes silently, stale, null and foreign handles are reported,
 // pending tensors of other threads are flushed.
 tc_node tc_op_in(tc_trace *t, tc_tensor x);
-// The same where autocast casts nothing, whatever the op's rule.
+// The node of a handle, as tc_op_in has it, but never cast by autocast.
 tc_node tc_op_in_uncast(tc_trace *t, tc_tensor x);
 // A handle for the node in the current scope (poison for TC_NODE_ERR); releases the lock.
 tc_tensor tc_op_end(tc_trace *t, tc_node n);
@@ -126,7 +126,8 @@ tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias); 
 // Its transposes: CONV_INPUT of (y, w) -> x's shape; CONV_WEIGHT of (x, y) -> w's shape.
 // attr: as at the head of ops.def. out: the shape of the result, which fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
-// The same and a bias of one value for each output; f16 and bf16 are rounded once, but on a GPU.
+// tc_rec_conv plus a bias of one value for each output. f16 and bf16 are rounded once, except on a
+// GPU.
 tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr,
                            const tc_dims *out);
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
@@ -146,8 +147,8 @@ tc_node tc_rec_detach(tc_trace *t, tc_node a);
 // The handle stands for node n from here on (n has the handle's shape and type). A parameter stays
 // a leaf.
 tc_status tc_rec_assign(tc_trace *t, tc_tensor handle, tc_node n);
-// The same with an ASSIGN record that is in the trace already, and among its param_nodes if the
-// handle is a parameter.
+// Assigns as tc_rec_assign does, by an ASSIGN record that is in the trace already, and among its
+// param_nodes if the handle is a parameter.
 tc_status tc_rec_take_assign(tc_trace *t, tc_tensor handle, tc_node assigned);
 // The gradient accumulated for a parameter as a node, or TC_NODE_ERR (silent) if there is none;
 // sets it; forgets it.

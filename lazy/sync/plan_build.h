@@ -16,7 +16,7 @@ void tc_plan_set_budget(uint64_t bytes);
 
 // The plan of a closed key of t with this hash, not lowered.
 tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);
-// The same, lowered.
+// Creates such a plan and lowers it.
 tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);
 // Counts what the plan, which is whole, holds.
 void tc_plan_count_bytes(tc_plan *p);

@@ -24,6 +24,6 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
 // The plan that runs a body once on this device, with the options and threads of plan `like`. Its
 // leaves are the inputs, its outputs the results. Cached and retained.
 tc_status tc_plan_of_body(const tc_body *b, tc_device device, const tc_plan *like, tc_plan **out);
-// The same plan, not lowered and not cached, for who lowers it for another instruction set. NULL
-// without memory.
+// The plan of a body, neither lowered nor cached, for a caller that lowers it for another
+// instruction set. NULL without memory.
 tc_plan *tc_plan_allocate_of_body(const tc_body *b, tc_device device, const tc_plan *like);

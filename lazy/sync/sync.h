@@ -41,5 +41,5 @@ tc_status tc_trace_may_read(const tc_trace *t, tc_node n, tc_site site);
 // pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if
 // nothing on the tape is alive.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
-// The same at the place of the open op.
+// A landmark at the place of the open op.
 void tc_rec_landmark(tc_trace *t);

@@ -251,10 +251,10 @@ static inline uint64_t tc_handle_word(tc_tensor h) {
 }
 // pre: t is locked, and s is a slot of t's that is alive. It stands for no node from here on.
 void tc_slot_leave_node(tc_trace *t, tc_slot *s, tc_tensor h);
-// The same, but its value is node n, which no other slot stands for, from here on.
+// pre: as tc_slot_leave_node. The slot stands for node n, and no other slot does, from here on.
 void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n);
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
-// The same of a handle that may be stale.
+// Releases the slot of a handle that may be stale.
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);
 // Clears the slot's HAS_DEFERRED; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);

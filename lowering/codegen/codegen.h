@@ -44,7 +44,7 @@ typedef struct tc_codegen {
   // GPU's kernel, else left alone. TC_ERR_COMPILE: it makes no code of this kernel, which is then
   // interpreted. Optional: NULL means that the row is the interpreter, whose load takes the kernel.
   tc_status (*compile)(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
-  // The same for another instruction set of this machine. native: for exactly this processor.
+  // Compiles for another instruction set of this machine. native: for exactly this processor.
   // Optional: NULL means that it makes code for one target alone.
   tc_status (*compile_for)(const tc_isa *isa, bool native, const tc_kir *kir, const char *name, void **out,
                            size_t *bytes);

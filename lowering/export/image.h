@@ -29,7 +29,7 @@ typedef struct tc_tcx_image {
 // path: of the file. TC_ERR_IO with what is wrong with it. TC_ERR_DEVICE: it is of another version
 // of the library.
 tc_status tc_tcx_open(const char *path, tc_tcx_image **out);
-// The same of a file's bytes, at a multiple of TC_TCX_ALIGN, which are borrowed.
+// Opens a file's bytes, at a multiple of TC_TCX_ALIGN, which are borrowed.
 tc_status tc_tcx_open_memory(const void *data, size_t bytes, tc_tcx_image **out);
 tc_tcx_image *tc_tcx_retain(tc_tcx_image *x);
 void tc_tcx_release(tc_tcx_image *x);  // NULL: does nothing

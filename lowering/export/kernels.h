@@ -10,6 +10,6 @@
 tc_status tc_kernel_of_object(const char *name, const void *object, size_t bytes, size_t scratch_bytes,
                               tc_kernel **out);
 tc_status tc_kernel_of_ir(const char *name, const tc_kir *kir, tc_kernel **out);
-// The same from kernel IR's key (kir/serialize.h), which is checked.
+// The kernel of a kernel IR's key (kir/serialize.h), which is checked.
 tc_status tc_kernel_of_key(const char *name, const void *key, size_t bytes, uint32_t n_num, uint32_t n_buf,
                            tc_kernel **out);

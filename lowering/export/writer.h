@@ -31,7 +31,7 @@ void tc_tcx_writer_fini(tc_tcx_writer *w);
 #define TC_TCX_ADD(w, name, record, count) \
   tc_tcx_add(w, TC_TCX_TABLE_##name, record, sizeof *(record), (uint32_t)(count))
 uint32_t tc_tcx_add(tc_tcx_writer *w, int table, const void *record, size_t bytes, uint32_t n);
-// The same as a range.
+// Appends n records, and gives their range.
 #define TC_TCX_ADD_LIST(w, name, record, count) ((tc_tcx_range){TC_TCX_ADD(w, name, record, count), (uint32_t)(count)})
 // The offset of a text in `strings`. text NULL: TC_TCX_NONE.
 uint32_t tc_tcx_add_text(tc_tcx_writer *w, const char *text);

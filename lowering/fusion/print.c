@@ -208,8 +208,8 @@ typedef struct border {
   uint32_t *met;  // per node: 1 + the last fusion whose source it was
 } border;
 
-// Visits what `reader` reads by way of node n. again: by way of a value that is made again.
-static void cross_operands(border *b, uint32_t reader, uint32_t n, bool again) {
+// Visits what `reader` reads by way of node n. recomputed: by way of a value that is recomputed.
+static void cross_operands(border *b, uint32_t reader, uint32_t n, bool recomputed) {
   const tc_fusion_plan *gr = b->gr;
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++) {
@@ -218,10 +218,10 @@ static void cross_operands(border *b, uint32_t reader, uint32_t n, bool again) {
     if (from == b->to || b->met[source] == b->to + 1) continue;
     b->met[source] = b->to + 1;
     if (!gr->stored[source] && y->leaf == TC_LEAF_NONE) {
-      cross_operands(b, reader, source, again || tc_op_kind_of(y->op) == TC_KIND_ELEM);
+      cross_operands(b, reader, source, recomputed || tc_op_kind_of(y->op) == TC_KIND_ELEM);
     } else if (from != TC_FUSION_NONE) {
       const char *why =
-          again ? "read by a value that is made again" : why_apart(gr, b->between, b->to, from, reader, source);
+          recomputed ? "read by a value that is recomputed" : why_apart(gr, b->between, b->to, from, reader, source);
       b->visit(b->arg, from, b->to, source, why);
     }
   }

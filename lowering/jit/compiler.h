@@ -13,7 +13,8 @@ const char *tc_compiler_sentence(void);
 // The object file of function `name` for this machine's target, malloc'ed. TC_ERR_COMPILE where
 // there is no compiler for it. kir is borrowed.
 tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes);
-// The same for another instruction set of this machine, or natively for exactly this processor.
+// The object file for another instruction set of this machine, or natively for exactly this
+// processor.
 tc_status tc_compiler_object_for(const tc_isa *isa, bool native, const tc_kir *kir, const char *name, void **out,
                                  size_t *bytes);
 // Opens the compiler. False: there is none. *no_atexit: as in tc_codegen_opened (codegen.h).

@@ -33,7 +33,7 @@ typedef struct tc_llvm_plugin {
   tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
                        int vector_bits, tc_debug_lines lines, void **out_object, size_t *out_bytes, char *text,
                        size_t text_bytes);
-  // The same, as assembly text for dumps.
+  // Compiles a kernel to assembly text, for dumps.
   tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
                         int vector_bits, char **out_text, char *text, size_t text_bytes);
   // Writes the host's cpu name and feature string. Only the plug-in for the host understands them.

@@ -28,8 +28,8 @@
 // steps of k in a chunk if each step reads another line of a. These lines stay in the first-level
 // cache for all columns
 #define CHUNK_APART 384
-// The same if a step takes longer than a line from the second-level cache (steps_are_long). Rows of
-// a are not packed then, and the next tile's lines are prefetched.
+// Steps of k in such a chunk if a step takes longer than a line from the second-level cache
+// (steps_are_long). Rows of a are not packed then, and the next tile's lines are prefetched.
 // Measured: Zen 4, 1 and 2 threads, packed -> prefetched: 1.0 to 1.13 times as fast. With vectors
 // of 32 bytes a step is 6 cycles long, and prefetching is slower: 0.6 to 1.0.
 #define LONG_CHUNK_APART 512
@@ -40,12 +40,12 @@
 // Measured: Xeon, 2 threads, 6x4096x4096, speed relative to oneDNN: chunks of 4 1.98, of 8 1.93, of
 // 16 1.71.
 #define CHUNK_ONCE 4
-// The same if whole rows are read. The next chunk is prefetched to the second-level cache, so sets
-// do not conflict.
+// Rows of b in such a chunk if whole rows are read. The next chunk is prefetched to the
+// second-level cache, so sets do not conflict.
 // Measured: Zen 4, 1 thread, 4096x4096 in C: 8 rows by 32 columns 27 GB/s of 28, 4 rows by 64 17 to
 // 23.
 #define CHUNK_ROWS 8
-// The same for more rows of a than LINE_ROWS, whose sums cost more to spill.
+// Rows of b in such a chunk for more rows of a than LINE_ROWS, whose sums cost more to spill.
 // Measured: chunks of 4 -> 16: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32.
 #define CHUNK_ONCE_MANY 16
 // Most rows of a for which a panel is one cache line of each row of b; the rows' lines alternate.
@@ -70,8 +70,8 @@
 #define SUMS_BYTES (4 << 20)  // most bytes of a unit's sums
 #define A_TILES 8  // tiles of a that are packed at a time
 #define WIDE_BYTES (128 << 10)  // most bytes of widened rows of a
-// Costs of an element relative to a multiply-add: reading it in place and writing it to a tile, and
-// the same transposed.
+// Costs of an element relative to a multiply-add: reading it in place and writing it to a tile; as
+// is, and transposed.
 #define PACK_COST 8.0
 #define TRANSPOSE_COST 14.0
 #define READ_A_COST 6.0  // of an element of a, each time it is read
@@ -80,7 +80,7 @@
 #define UNIT_COST 20000.0  // fixed cost of a unit
 // multiply-adds of a matmul that one thread computes alone; more units would only be more code
 #define ALONE 300000.0
-// The same if units repeat no work: a matmul alone in its stage is shared if a second thread is
+// That bound if units repeat no work: a matmul alone in its stage is shared if a second thread is
 // idle (stages.c, BRIEF_TASK_NS).
 #define ALONE_IN_PLACE 150000.0
 // Least multiply-adds of a matmul whose innermost loop is unrolled; compiling takes a fifth longer.

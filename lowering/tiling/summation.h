@@ -61,9 +61,9 @@ static inline int64_t tc_chain_additions(int64_t k) {
   return TC_CHAIN + (tc_chain_groups(k) ? TC_CHAIN_GROUP : k) / TC_CHAIN + k / TC_CHAIN_GROUP + 2;
 }
 
-// The same for a sum over `run` elements of axes with `inner` elements inside them. inner == 1: a
-// chain a lane, then the lanes by halves. Else: a chain an element. Parts have at least a quarter
-// of the usual length.
+// Most additions that a term goes through in a sum over `run` elements of axes with `inner`
+// elements inside them. inner == 1: a chain a lane, then the lanes by halves. Else: a chain an
+// element. Parts have at least a quarter of the usual length.
 static inline int64_t tc_fold_additions(int64_t run, int64_t inner) {
   const int64_t lanes = 16, most = inner == 1 ? TC_FOLD_WHOLE + lanes : 2 * TC_FOLD_COLUMN;
   int64_t sum = 0, whole = inner == 1 ? 4 * TC_FOLD_ROW : most, least = (inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN) / 4;

@@ -24,7 +24,8 @@ static inline int64_t wplaces(const tc_wtiles *by) {
 // Outputs along a side of a tile, 2 or 4, for image [n, h, w, c] -> [n, p, q, o] of f32. 0: a
 // direct matmul is expected to be as fast.
 int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o);
-// The same for the wgrad of `image` and the gradient of the result, [n, p, q, o].
+// Outputs along a side of a tile, for the wgrad of `image` and the gradient of the result,
+// [n, p, q, o].
 int tc_winograd_wgrad_size(const tc_dims *image, const tc_dims *result);
 // Parts of the sum over tiles of m x m; each wgrad unit computes one of them.
 int64_t tc_winograd_wgrad_parts(int m, const tc_dims *image, const tc_dims *result);

@@ -35,7 +35,7 @@ typedef double T_F64, UT_F64, W_F64;
 typedef uint32_t UT_I32, W_BOOL, W_U8, W_I8, W_I16, W_I32;
 typedef uint64_t UT_I64, W_I64;
 enum { SG_BOOL, SG_U8 = 0, SG_I8 = 1, SG_I16 = 1, SG_I32 = 1, SG_I64 = 1, SG_F32 = 1, SG_F64 = 1 };
-// The same wherever they lie in memory.
+// These types at any address.
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 typedef uint8_t A_BOOL ANYWHERE, A_U8 ANYWHERE;
 typedef int8_t A_I8 ANYWHERE;

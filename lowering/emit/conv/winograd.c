@@ -184,8 +184,8 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
   }
 }
 
-// The same if an output's taps are adjacent and fit a register: loads rows of taps and transposes
-// them.
+// As gather_taps, if an output's taps are adjacent and fit a register: loads rows of taps and
+// transposes them.
 static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++)

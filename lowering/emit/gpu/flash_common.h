@@ -151,7 +151,7 @@ void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
 // Loads rows first to limit - 1 of the current head, at most a tile's, to the stage at element
 // `from`. They are in the tile after tc_flash_wait and tc_flash_land, in this order.
 void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
-// The same if there are any such rows.
+// Loads as tc_flash_fill does, if there are any such rows.
 void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
 void tc_flash_land(tc_flash *p, tc_flash_tile *x);
 // Ends a group of copies, if any tile is copied to; waits for all groups.
