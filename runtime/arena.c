@@ -32,7 +32,7 @@ static bool alloc_must_fail(void) {
   return made == at || (made > at && atomic_load_explicit(&fail_sticky, memory_order_relaxed));
 }
 
-static bool arena_grow(tc_arena *arena, size_t bytes) {
+static bool add_chunk(tc_arena *arena, size_t bytes) {
   size_t chunk_bytes = arena->chunk ? arena->chunk->bytes : FIRST_CHUNK_BYTES / 2;
   chunk_bytes = chunk_bytes < MOST_GROWTH_BYTES ? chunk_bytes * 2 : MOST_GROWTH_BYTES;
   if (chunk_bytes < bytes + sizeof(tc_arena_chunk)) chunk_bytes = bytes + sizeof(tc_arena_chunk);
@@ -50,7 +50,7 @@ void *tc_arena_alloc(tc_arena *arena, size_t bytes) {
   if (bytes > SIZE_MAX / 2) return NULL;
   bytes = bytes ? (bytes + ALIGN - 1) & ~(ALIGN - 1) : ALIGN;
   // Sizes are compared, because an empty arena has at == end == NULL.
-  if (bytes > (size_t)((uintptr_t)arena->end - (uintptr_t)arena->at) && !arena_grow(arena, bytes)) return NULL;
+  if (bytes > (size_t)((uintptr_t)arena->end - (uintptr_t)arena->at) && !add_chunk(arena, bytes)) return NULL;
   void *out = arena->at;
   arena->at += bytes;
   return memset(out, 0, bytes);
@@ -77,6 +77,15 @@ void tc_arena_fini(tc_arena *arena) {
     tc_free(c);
   }
   *arena = (tc_arena){0};
+}
+
+bool tc_arena_grow(tc_arena *arena, void **list, uint32_t *cap, uint32_t n, size_t bytes) {
+  uint32_t to = TC_MAX_OF(2 * *cap, 4);
+  void *more = tc_arena_alloc(arena, to * bytes);
+  if (!more) return false;
+  if (n) memcpy(more, *list, n * bytes);
+  *list = more, *cap = to;
+  return true;
 }
 
 void *tc_malloc(size_t bytes) {

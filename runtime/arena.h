@@ -17,6 +17,12 @@ void *tc_arena_alloc(tc_arena *arena, size_t bytes);
 // Frees all allocations at once and keeps the largest chunk for reuse.
 void tc_arena_reset(tc_arena *arena);
 void tc_arena_fini(tc_arena *arena);
+// Moves a list of n elements, of so many bytes each, to memory for at least twice as many. False
+// without memory: the list is as it was.
+bool tc_arena_grow(tc_arena *arena, void **list, uint32_t *cap, uint32_t n, size_t bytes);
+// Room for one more element. False without memory.
+#define TC_ARENA_GROW(arena, list, cap, n) \
+  ((n) < (cap) || tc_arena_grow((arena), (void **)&(list), &(cap), (n), sizeof *(list)))
 
 // Every heap allocation of the library goes through these functions, so tests can make each fail in
 // turn. They return NULL on failure. Their symbols have other names, because gperftools'

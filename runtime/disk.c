@@ -83,18 +83,14 @@ static int older_first(const void *a, const void *b) {
 // Returns the directory's files, to be freed; NULL: there are none, or no memory.
 static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
   entry *list = NULL;
-  size_t cap = 0;
+  uint32_t cap = 0;
   DIR *d = opendir(dir);
   *n = 0, *total = 0;
   for (struct dirent *f; d && (f = readdir(d)) != NULL;) {
     struct stat info;
     if (f->d_name[0] == '.' || strlen(f->d_name) >= sizeof list->name) continue;
     if (fstatat(dirfd(d), f->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
-    if (*n == cap) {
-      entry *more = tc_realloc(list, (cap = TC_MAX_OF(2 * cap, (size_t)64)) * sizeof *list);
-      if (!more) break;
-      list = more;
-    }
+    if (!TC_GROW(list, cap, (uint32_t)*n + 1)) break;
     entry *e = &list[(*n)++];
     *e = (entry){.bytes = (uint64_t)info.st_size, .used = info.st_mtim};
     strcpy(e->name, f->d_name);

@@ -113,11 +113,7 @@ static bool is_carried(const tc_walk *w, const tc_segment *s, uint32_t n) {
 // TC_ANOMALY=1: marks the nodes that the walk recorded from `first` on as part of this call's
 // gradient. Recomputed nodes of the forward keep the user's call.
 static void tell_origin(tc_trace *t, uint32_t first, tc_call call) {
-  if (t->cap_of < t->n_node) {
-    tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);
-    if (!of) return;
-    t->of = of, t->cap_of = t->cap_node;
-  }
+  if (!TC_GROW(t->of, t->cap_of, t->n_node)) return;
   for (uint32_t n = t->n_of; n < t->n_node; n++) {
     bool by_walk = n >= first && t->call[n].op == t->op && t->call[n].site == t->op_site;
     t->of[n] = by_walk ? call : (tc_call){NULL, 0};
@@ -256,8 +252,10 @@ static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) 
   tc_trace *t = tc_op_begin("backward", site);
   if (t->op_status == TC_OK && t->outline)
     tc_rec_fail(t, TC_ERR_STATE, "a body of control flow gives parameters no gradients: tc_grads_of makes them values");
-  tc_walk w = {
-      .t = t, .visit = visit, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
+  tc_walk w = {.t = t,
+               .visit = visit,
+               .create_graph = flags & TC_CREATE_GRAPH,
+               .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
   tc_node node = tc_op_in(t, y), g = grad.gen ? tc_op_in(t, grad) : TC_NODE_ERR;
   if (node != TC_NODE_ERR && g != TC_NODE_ERR && tc_rec_of(t, g)->shape != tc_rec_of(t, node)->shape) {
     char tg[128], ty[128];

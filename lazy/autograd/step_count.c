@@ -40,10 +40,8 @@ static tc_status make_count(tc_step_counts *c, int source, int64_t host, double 
   int i = 0;
   while (i < c->n && !tc_is_none(c->at[i].steps)) i++;
   if (i == c->n) {
-    int cap = c->cap ? 2 * c->cap : 4;
-    tc_step_count *at = c->n < c->cap ? c->at : tc_realloc(c->at, (size_t)cap * sizeof *at);
-    if (!at) return tc_fail(TC_ERR_MEMORY, "optimizer_step", site, "no room to count steps");
-    if (at != c->at) c->at = at, c->cap = cap;
+    if (!TC_GROW(c->at, c->cap, (uint32_t)i + 1))
+      return tc_fail(TC_ERR_MEMORY, "optimizer_step", site, "no room to count steps");
     c->n++;
   }
   c->at[i] = (tc_step_count){.source = source == TC_ON_HOST ? i : source, .host = host, .host_product = host_product};

@@ -27,7 +27,8 @@ typedef struct tc_step_count {
 } tc_step_count;
 typedef struct tc_step_counts {
   tc_step_count *at;
-  int n, cap;
+  int n;
+  uint32_t cap;
   bool has_product;
 } tc_step_counts;
 

@@ -77,11 +77,7 @@ static void renumber(const tc_trace *t, const tc_fragment *f, const tc_node *ope
 
 // With TC_ANOMALY=1: whose gradients the records from first on are a part of.
 static void tell_origins(tc_trace *t, const tc_fragment *f, tc_node first) {
-  if (t->cap_of < t->cap_node) {
-    tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);
-    if (!of) return;
-    t->of = of, t->cap_of = t->cap_node;
-  }
+  if (!TC_GROW(t->of, t->cap_of, t->cap_node)) return;
   while (t->n_of < first) t->of[t->n_of++] = (tc_call){NULL, 0};
   memcpy(t->of + first, f->of, f->n_node * sizeof *t->of);
   t->n_of = first + f->n_node;

@@ -182,14 +182,9 @@ void tc_emit_leave(tc_emit_ctx *s) {
 }
 
 void tc_emit_remember(tc_emit_ctx *s, uint32_t n, tc_val v) {
-  if (s->memos.n == s->memos.cap) {
-    uint32_t cap = TC_MAX_OF(2 * s->memos.cap, 64), *extra = tc_arena_alloc(s->arena, cap * sizeof *extra);
-    if (!extra) {
-      (void)tc_emit_fail(s, TC_ERR_MEMORY, "no room for a kernel");
-      return;
-    }
-    if (s->memos.n) memcpy(extra, s->memos.node, s->memos.n * sizeof *extra);
-    s->memos.node = extra, s->memos.cap = cap;
+  if (!TC_ARENA_GROW(s->arena, s->memos.node, s->memos.cap, s->memos.n)) {
+    (void)tc_emit_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+    return;
   }
   tc_emit_note_of(s, n)->memo = v, tc_emit_note_of(s, n)->memo_depth = (uint8_t)s->memos.depth;
   s->memos.node[s->memos.n++] = n;

@@ -46,15 +46,9 @@ uint32_t tc_fuser_add_fusion(tc_fuser *w, tc_fusion_kind kind, int64_t a, int64_
 
 void tc_fuser_add_member(tc_fuser *w, uint32_t fusion, uint32_t n, tc_level level) {
   tc_fusion *gp = &w->gr->fusion[fusion];
-  if (gp->n_member == gp->cap_member) {
-    uint32_t cap = gp->cap_member ? gp->cap_member * 2 : 8;
-    uint32_t *m = tc_arena_alloc(w->gr->arena, cap * sizeof *m);
-    if (!m) {
-      w->failed = true;
-      return;
-    }
-    if (gp->n_member) memcpy(m, gp->member, gp->n_member * sizeof *m);
-    gp->member = m, gp->cap_member = cap;
+  if (!TC_ARENA_GROW(w->gr->arena, gp->member, gp->cap_member, gp->n_member)) {
+    w->failed = true;
+    return;
   }
   gp->member[gp->n_member++] = n;
   w->load[fusion] += tc_fuser_reads_of(w, n) + 1;

@@ -22,12 +22,7 @@ uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc
                            int n_attr, const uint64_t *attr) {
   for (int i = 0; i < n_in; i++)
     if (in[i] == TC_GNODE_NONE) return TC_GNODE_NONE;
-  if (g->n == g->cap) {
-    tc_gnode *more = tc_arena_alloc(g->arena, 2 * (size_t)g->cap * sizeof *more);
-    if (!more) return TC_GNODE_NONE;
-    memcpy(more, g->node, g->n * sizeof *more);
-    g->node = more, g->cap *= 2;
-  }
+  if (!TC_ARENA_GROW(g->arena, g->node, g->cap, g->n)) return TC_GNODE_NONE;
   tc_gnode *x = &g->node[g->n];
   uint32_t shape = tc_dims_intern(d);
   *x = (tc_gnode){.op = op,

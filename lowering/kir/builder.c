@@ -10,12 +10,7 @@ tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc
                     int64_t imm) {
   tc_kir *n = e->kir;
   if (e->failed) return 0;
-  if (n->n_inst == n->cap_inst) {
-    uint32_t cap = n->cap_inst ? n->cap_inst * 2 : 256;
-    tc_kir_inst *inst = tc_realloc(n->inst, cap * sizeof *inst);
-    if (!inst) return e->failed = true, 0;
-    n->inst = inst, n->cap_inst = cap;
-  }
+  if (!TC_GROW(n->inst, n->cap_inst, n->n_inst + 1)) return e->failed = true, 0;
   n->inst[n->n_inst] = (tc_kir_inst){
       .op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
   return n->n_inst++;

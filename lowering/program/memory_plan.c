@@ -108,13 +108,7 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
   if (i > 0 && x->at[i - 1].to == from) i--;
   while (end < x->n && x->at[end].from <= to) end++;
   if (end > i) from = TC_MIN(from, x->at[i].from), to = TC_MAX_OF(to, x->at[end - 1].to);
-  if (end == i && x->n == x->cap) {
-    uint32_t cap = TC_MAX_OF(2 * x->cap, 2);
-    struct piece *more = tc_arena_alloc(arena, cap * sizeof *more);
-    if (!more) return false;
-    if (x->n) memcpy(more, x->at, x->n * sizeof *more);
-    x->at = more, x->cap = cap;
-  }
+  if (end == i && !TC_ARENA_GROW(arena, x->at, x->cap, x->n)) return false;
   tc_count(TC_PASS_MEMORY, 1);
   memmove(x->at + i + 1, x->at + end, (x->n - end) * sizeof *x->at);
   x->n = x->n - (end - i) + 1;

@@ -11,14 +11,8 @@
 // ---- text ----
 
 static bool make_room(tc_gpu_out *out, size_t bytes) {
-  if (out->failed) return false;
-  if (out->cap - out->n > bytes) return true;
-  const size_t cap = 2 * out->cap + bytes + 4096;
-  char *grown = tc_realloc(out->at, cap);
-  if (grown == NULL) return out->failed = true, false;
-  out->at = grown;
-  out->cap = cap;
-  return true;
+  out->failed |= !TC_GROW(out->at, out->cap, (uint32_t)(out->n + bytes + 1));
+  return !out->failed;
 }
 
 static void put_list(tc_gpu_out *out, const char *fmt, va_list args) {

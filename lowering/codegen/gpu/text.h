@@ -17,7 +17,8 @@
 
 typedef struct tc_gpu_out {
   char *at;
-  size_t n, cap;
+  size_t n;
+  uint32_t cap;
   bool failed;  // no memory
 } tc_gpu_out;
 

@@ -203,13 +203,6 @@ static void count_by_counters(const tc_kir *kir, const sum *of, sum *s) {
   }
 }
 
-static void *grown(void *list, uint32_t n, uint32_t *cap, size_t bytes) {
-  if (n < *cap) return list;
-  void *more = tc_realloc(list, (2 * (size_t)*cap + 16) * bytes);
-  if (more != NULL) *cap = 2 * *cap + 16;
-  return more;
-}
-
 // Puts the access into the group that it is like but for a constant, a new one if there is none.
 static bool join(tc_llvm_build *b, const group *like, access *out) {
   tc_llvm_addresses *a = b->address;
@@ -222,9 +215,7 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
     out->group = i + 1, out->apart = apart;
     return true;
   }
-  group *more = grown(a->group, a->n_group, &a->cap_group, sizeof *more);
-  if (more == NULL) return tc_llvm_no_memory(b);
-  a->group = more;
+  if (!TC_GROW(a->group, a->cap_group, a->n_group + 1)) return tc_llvm_no_memory(b);
   a->group[a->n_group] = *like;
   a->group[a->n_group].leader = a->n_group;
   out->group = ++a->n_group;
@@ -249,9 +240,7 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
     } else if (s.term[i].is_iteration && s.term[i].at == loop) {
       g.stride = s.term[i].times;
     } else {
-      term *more = grown(a->inner, a->n_inner, &a->cap_inner, sizeof *more);
-      if (more == NULL) return tc_llvm_no_memory(b);
-      a->inner = more;
+      if (!TC_GROW(a->inner, a->cap_inner, a->n_inner + 1)) return tc_llvm_no_memory(b);
       a->inner[a->n_inner++] = s.term[i];
     }
   }

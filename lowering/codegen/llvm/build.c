@@ -38,13 +38,7 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
     uint32_t var = inst->src[0];
     if (inst->op != TC_IR_SET || var >= f->at || b->mark[var] == f->at + 1) continue;
     if (b->val[var] == NULL) return tc_llvm_fail(b, "%%%u set: %%%u has no value", i, var) != NULL;
-    if (b->n_vars == b->cap_vars) {
-      uint32_t cap = b->cap_vars * 2 + 16;
-      tc_llvm_var *grown = tc_realloc(b->vars, cap * sizeof *grown);
-      if (grown == NULL) return tc_llvm_no_memory(b);
-      b->vars = grown;
-      b->cap_vars = cap;
-    }
+    if (!TC_GROW(b->vars, b->cap_vars, b->n_vars + 1)) return tc_llvm_no_memory(b);
     b->mark[var] = f->at + 1;
     b->vars[b->n_vars++] = (tc_llvm_var){.var = var, .before = b->val[var]};
   }
