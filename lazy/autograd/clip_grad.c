@@ -58,11 +58,11 @@ static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_si
   const char *device = tc_device_of_at(params[i], site);
   int k = 0;
   for (int j = 0; j < n; j++) {
-    if (tc_is_none(tc_grad(params[j])) || tc_device_of_at(params[j], site) != device) continue;
+    if (tc_is_null(tc_grad(params[j])) || tc_device_of_at(params[j], site) != device) continue;
     if (j < i) return 0;
     part[k++] = params[j];
   }
-  return tc_is_none(tc_grad(params[i])) ? 0 : k;
+  return tc_is_null(tc_grad(params[i])) ? 0 : k;
 }
 
 // Of parameters on several devices: sums of squares go to the device of the first gradient, and the
@@ -75,7 +75,7 @@ static tc_tensor clip_everywhere(const tc_tensor *params, int n, double max_norm
     if (!first) first = tc_device_of_at(params[i], site);
     tc_trace *t = tc_op_begin("clip_grad_norm", site);
     tc_tensor square = tc_to_at(tc_op_end(t, grads_square(t, part, k)), first, site);
-    norm = tc_is_none(norm) ? square : tc_add_at(norm, square, site);
+    norm = tc_is_null(norm) ? square : tc_add_at(norm, square, site);
   }
   if (!first) return clip_here(params, n, max_norm, site);
   norm = tc_sqrt_at(norm, site);

@@ -78,7 +78,7 @@ static tc_status evaluate_params(const tc_optim_entry *entries, int n, int n_par
 // and its kernels, others than the next one's.
 static tc_status ensure_state(const tc_optimizer *opt, tc_optim_entry *e, tc_site site) {
   for (int k = 0; k < opt->n_states; k++)
-    if (tc_is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
+    if (tc_is_null(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
   return TC_OK;
 }
 
@@ -103,7 +103,7 @@ static tc_status fill_states(const tc_optimizer *opt, tc_optim_entry *entries, i
 static void release_states(const tc_optimizer *opt, const tc_optim_entry *entries, int n) {
   for (int i = 0; i < n; i++)
     for (int k = 0; k < opt->n_states; k++)
-      if (!tc_is_none(entries[i].state[k])) tc_release_at(entries[i].state[k], 0);
+      if (!tc_is_null(entries[i].state[k])) tc_release_at(entries[i].state[k], 0);
 }
 
 // A new last group, of n checked parameters. Nothing has changed where that fails.
@@ -205,11 +205,11 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
 static tc_status ensure_states(const tc_optimizer *opt, int part, bool is_counted_there, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     tc_optim_entry *e = &opt->entries[i];
-    bool has_states = opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1]);
+    bool has_states = opt->n_states == 0 || !tc_is_null(e->state[opt->n_states - 1]);
     e->next_count = TC_ON_HOST;
     if (e->part != part || (has_states && !is_counted_there)) continue;
     tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
-    e->takes_part = !tc_is_none(tc_grad(e->param));
+    e->takes_part = !tc_is_null(tc_grad(e->param));
     tc_scope_end_at(scope, 0);
     if (e->takes_part) TC_TRY(ensure_state(opt, e, site));
   }
@@ -498,7 +498,7 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
   if (k > opt->n_states && e->count != TC_ON_HOST) return tc_detach_at(opt->counts_there.at[e->count].product, site);
   if (k >= opt->n_states)
     return tc_full_at(TC_SCALAR, k == opt->n_states ? (double)e->n_steps : e->mu_product, TC_F64, site);
-  return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
+  return tc_is_null(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
 }
 
 // What an entry has counted on the device is the host's from here on; a sync point.

@@ -5,10 +5,8 @@
 #pragma once
 
 #include "lazy/trace/node.h"
+#include "runtime/given.h"
 
-static inline bool tc_is_none(tc_tensor x) {
-  return x.slot == 0 && x.gen == 0;
-}
 // The status of the latest error, which there is.
 static inline tc_status tc_last_status(void) {
   tc_status st = tc_last_error()->status;

@@ -7,8 +7,8 @@
 #include "runtime/arena.h"
 
 static void release_count(tc_step_count *s) {
-  if (!tc_is_none(s->steps)) tc_release_at(s->steps, 0);
-  if (!tc_is_none(s->product)) tc_release_at(s->product, 0);
+  if (!tc_is_null(s->steps)) tc_release_at(s->steps, 0);
+  if (!tc_is_null(s->product)) tc_release_at(s->product, 0);
   s->steps = s->product = (tc_tensor){0, 0};
 }
 
@@ -38,7 +38,7 @@ static bool make_number(const void *value, tc_type type, tc_tensor param, tc_sit
 static tc_status make_count(tc_step_counts *c, int source, int64_t host, double host_product, tc_tensor param,
                             tc_site site, int *out) {
   int i = 0;
-  while (i < c->n && !tc_is_none(c->at[i].steps)) i++;
+  while (i < c->n && !tc_is_null(c->at[i].steps)) i++;
   if (i == c->n) {
     if (!TC_GROW(c->at, c->cap, (uint32_t)i + 1))
       return tc_fail(TC_ERR_MEMORY, "optimizer_step", site, "no room to count steps");

@@ -40,7 +40,7 @@ static tc_status copy_model(tc_nn_params *to, const tc_nn_params *model, tc_site
 tc_ema *tc_ema_create_at(const tc_nn_params *model, tc_ema_options o, tc_site site) {
   TC_CALLED_AS("ema_create");
   const char *op = "ema_create";
-  o.decay = tc_number_option(o.decay, 0.999);
+  o.decay = tc_option(o.decay, 0.999);
   if (!model) return tc_fail(TC_ERR_ARG, op, site, "there is no model"), NULL;
   if (!(o.decay >= 0 && o.decay <= 1))
     return tc_fail(TC_ERR_ARG, op, site, "decay is %g, give a number within [0, 1]", o.decay), NULL;

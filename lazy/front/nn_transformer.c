@@ -28,7 +28,7 @@ static tc_status add_norm(tc_nn_params *p, const char *path, const char *part, i
 static tc_status add_layer(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool is_decoder,
                            const tc_nn_transformer_options *o, tc_site site) {
   static const char *const norms[] = {"norm1", "norm2", "norm3"};
-  int64_t inner = tc_count_option(o->dim_feedforward, 2048);
+  int64_t inner = tc_option_int(o->dim_feedforward, 2048);
   nn_path at;
   if (!path) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
   if (o->n_heads < 1 || dim < 1 || dim % o->n_heads != 0)
@@ -175,7 +175,7 @@ static tc_status begin_layer(layer *l, const tc_nn_params *p, const char *path, 
   const char *op = tc_outer_op;
   if (!path) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
   *l = (layer){.p = p, .path = path, .o = o, .site = site};
-  l->dropout = tc_number_option(o->dropout, 0.1), l->eps = tc_number_option(o->eps, 1e-5);
+  l->dropout = tc_option(o->dropout, 0.1), l->eps = tc_option(o->eps, 1e-5);
   if (!(l->dropout >= 0 && l->dropout <= 1))
     return tc_fail(TC_ERR_ARG, op, site, "dropout is %g, not within [0, 1]", l->dropout);
   if (!(l->eps >= 0)) return tc_fail(TC_ERR_ARG, op, site, "eps is %g, not a number from 0 on", l->eps);

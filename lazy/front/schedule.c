@@ -256,7 +256,7 @@ tc_schedule *tc_cosine_annealing_warm_restarts_at(tc_optimizer *opt, int64_t t_0
 tc_schedule *tc_constant_lr_at(tc_optimizer *opt, tc_constant_lr_options o, tc_site site) {
   TC_CALLED_AS("constant_lr");
   const char *op = "constant_lr";
-  o.factor = tc_number_option(o.factor, 1.0 / 3), o.total_iters = tc_count_option(o.total_iters, 5);
+  o.factor = tc_option(o.factor, 1.0 / 3), o.total_iters = tc_option_int(o.total_iters, 5);
   if (!CHECK({"factor", o.factor, 0, 1}, {"total_iters", (double)o.total_iters, 0, DBL_MAX})) return NULL;
   return create_simple(op, opt, (tc_schedule){.row = &tc_schedule_constant_row, .constant = o}, site);
 }
@@ -264,8 +264,8 @@ tc_schedule *tc_constant_lr_at(tc_optimizer *opt, tc_constant_lr_options o, tc_s
 tc_schedule *tc_linear_lr_at(tc_optimizer *opt, tc_linear_lr_options o, tc_site site) {
   TC_CALLED_AS("linear_lr");
   const char *op = "linear_lr";
-  o.start_factor = tc_number_option(o.start_factor, 1.0 / 3), o.end_factor = tc_number_option(o.end_factor, 1);
-  o.total_iters = tc_count_option(o.total_iters, 5);
+  o.start_factor = tc_option(o.start_factor, 1.0 / 3), o.end_factor = tc_option(o.end_factor, 1);
+  o.total_iters = tc_option_int(o.total_iters, 5);
   if (!CHECK({"start_factor", o.start_factor, DBL_MIN, 1}, {"end_factor", o.end_factor, 0, 1},
              {"total_iters", (double)o.total_iters, 1, DBL_MAX}))
     return NULL;
@@ -275,7 +275,7 @@ tc_schedule *tc_linear_lr_at(tc_optimizer *opt, tc_linear_lr_options o, tc_site 
 tc_schedule *tc_polynomial_lr_at(tc_optimizer *opt, tc_polynomial_lr_options o, tc_site site) {
   TC_CALLED_AS("polynomial_lr");
   const char *op = "polynomial_lr";
-  o.total_iters = tc_count_option(o.total_iters, 5), o.power = tc_number_option(o.power, 1);
+  o.total_iters = tc_option_int(o.total_iters, 5), o.power = tc_option(o.power, 1);
   if (!CHECK({"total_iters", (double)o.total_iters, 1, DBL_MAX}, {"power", o.power, 0, DBL_MAX})) return NULL;
   return create_simple(op, opt, (tc_schedule){.row = &tc_schedule_polynomial_row, .polynomial = o}, site);
 }
@@ -290,9 +290,9 @@ tc_schedule *tc_lambda_lr_at(tc_optimizer *opt, double (*fn)(int64_t step, int g
 tc_schedule *tc_one_cycle_lr_at(tc_optimizer *opt, tc_one_cycle_lr_options o, tc_site site) {
   TC_CALLED_AS("one_cycle_lr");
   const char *op = "one_cycle_lr";
-  o.pct_start = tc_number_option(o.pct_start, 0.3), o.div_factor = tc_number_option(o.div_factor, 25);
-  o.final_div_factor = tc_number_option(o.final_div_factor, 1e4);
-  o.base_momentum = tc_number_option(o.base_momentum, 0.85), o.max_momentum = tc_number_option(o.max_momentum, 0.95);
+  o.pct_start = tc_option(o.pct_start, 0.3), o.div_factor = tc_option(o.div_factor, 25);
+  o.final_div_factor = tc_option(o.final_div_factor, 1e4);
+  o.base_momentum = tc_option(o.base_momentum, 0.85), o.max_momentum = tc_option(o.max_momentum, 0.95);
   double below_one = nextafter(1, 0);
   if (!CHECK({"max_lr", o.max_lr, DBL_MIN, DBL_MAX}, {"total_steps", (double)o.total_steps, 1, DBL_MAX},
              {"pct_start", o.pct_start, 0, 1}, {"div_factor", o.div_factor, DBL_MIN, DBL_MAX},
@@ -309,9 +309,9 @@ tc_schedule *tc_one_cycle_lr_at(tc_optimizer *opt, tc_one_cycle_lr_options o, tc
 tc_schedule *tc_reduce_lr_on_plateau_at(tc_optimizer *opt, tc_reduce_lr_on_plateau_options o, tc_site site) {
   TC_CALLED_AS("reduce_lr_on_plateau");
   const char *op = "reduce_lr_on_plateau";
-  o.factor = tc_number_option(o.factor, 0.1), o.patience = tc_count_option(o.patience, 10);
-  o.threshold = tc_number_option(o.threshold, 1e-4), o.cooldown = tc_count_option(o.cooldown, 0);
-  o.min_lr = tc_number_option(o.min_lr, 0), o.eps = tc_number_option(o.eps, 1e-8);
+  o.factor = tc_option(o.factor, 0.1), o.patience = tc_option_int(o.patience, 10);
+  o.threshold = tc_option(o.threshold, 1e-4), o.cooldown = tc_option_int(o.cooldown, 0);
+  o.min_lr = tc_option(o.min_lr, 0), o.eps = tc_option(o.eps, 1e-8);
   if (!CHECK({"factor", o.factor, 0, nextafter(1, 0)}, {"patience", (double)o.patience, 0, DBL_MAX},
              {"threshold", o.threshold, 0, DBL_MAX}, {"cooldown", (double)o.cooldown, 0, DBL_MAX},
              {"min_lr", o.min_lr, 0, DBL_MAX}, {"eps", o.eps, 0, DBL_MAX}))

@@ -7,6 +7,7 @@
 #include "device/gpu.h"
 #include "device/loaded_backend.h"
 #include "lazy/record/append.h"
+#include "lazy/record/known_value.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "lazy/trace/capture.h"
@@ -346,16 +347,11 @@ static void read_element(tc_type type, const void *p, double *f, int64_t *i) {
   uint32_t bits;
   float v;
   switch (type) {
-    case TC_BOOL:
-    case TC_U8: *i = *(const uint8_t *)p, *f = (double)*i; return;
-    case TC_I8: *i = *(const int8_t *)p, *f = (double)*i; return;
-    case TC_I16: *i = *(const int16_t *)p, *f = (double)*i; return;
-    case TC_I32: *i = *(const int32_t *)p, *f = (double)*i; return;
-    case TC_I64: *i = *(const int64_t *)p, *f = (double)*i; return;
     case TC_F16: *f = half_to_double(*(const uint16_t *)p); break;
     case TC_BF16: bits = (uint32_t)*(const uint16_t *)p << 16, memcpy(&v, &bits, sizeof v), *f = (double)v; break;
     case TC_F32: *f = (double)*(const float *)p; break;
-    default: *f = *(const double *)p; break;
+    case TC_F64: *f = *(const double *)p; break;
+    default: *i = tc_integer_at(type, p, 0), *f = (double)*i; return;
   }
   *i = *f != *f ? 0 : *f >= 0x1p63 ? INT64_MAX : *f <= -0x1p63 ? INT64_MIN : (int64_t)*f;
 }

@@ -4,7 +4,7 @@
 #include "lazy/record/record.h"
 #include "lazy/trace/thread_trace.h"
 
-static int64_t integer_at(tc_type type, const void *data, int64_t i) {
+int64_t tc_integer_at(tc_type type, const void *data, int64_t i) {
   switch (type) {
     case TC_BOOL:
     case TC_U8: return ((const uint8_t *)data)[i];
@@ -34,7 +34,7 @@ int64_t tc_find_outside(tc_tensor h, int64_t least, int64_t most, int64_t *out_v
   int64_t n = 0, found = -1;
   const void *data = tc_type_is_float(type) ? NULL : known_data(t, s, &n);
   for (int64_t i = 0; i < n && data && found < 0; i++) {
-    *out_value = integer_at(type, data, i);
+    *out_value = tc_integer_at(type, data, i);
     if (*out_value < least || *out_value > most) found = i;
   }
   tc_slot_unlock(t);

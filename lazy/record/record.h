@@ -15,18 +15,8 @@
 //   }
 #pragma once
 
-#include <string.h>
-
 #include "lazy/trace/node.h"
-
-// A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since
-// processors may be set to take subnormals for 0. (A zero with a minus sign would not do: gcc
-// -ffast-math makes it a plain one.)
-static inline double tc_option(double given, double otherwise) {
-  uint64_t bits;
-  memcpy(&bits, &given, sizeof bits);
-  return bits << 1 == 0 ? otherwise : bits == 1 ? 0 : given;
-}
+#include "runtime/given.h"
 
 // Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a
 // signal handler or out of memory the op is poisoned from the start).
