@@ -60,23 +60,15 @@ static tc_status add_module(const char *op, tc_nn_params *p, const char *path, k
   return tc_nn_end_adding(a, st);
 }
 
-tc_status tc_nn_add_rnn_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options o,
-                           tc_site site) {
-  TC_CALLED_AS("nn_add_rnn");
-  return add_module("nn_add_rnn", p, path, RNN, in, hidden, o, site);
-}
-
-tc_status tc_nn_add_gru_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options o,
-                           tc_site site) {
-  TC_CALLED_AS("nn_add_gru");
-  return add_module("nn_add_gru", p, path, GRU, in, hidden, o, site);
-}
-
-tc_status tc_nn_add_lstm_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options o,
-                            tc_site site) {
-  TC_CALLED_AS("nn_add_lstm");
-  return add_module("nn_add_lstm", p, path, LSTM, in, hidden, o, site);
-}
+#define ADD_MODULE(name, k) \
+  tc_status tc_nn_add_##name##_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, tc_nn_rnn_options o, \
+                                  tc_site site) { \
+    TC_CALLED_AS("nn_add_" #name); \
+    return add_module("nn_add_" #name, p, path, k, in, hidden, o, site); \
+  }
+ADD_MODULE(rnn, RNN)
+ADD_MODULE(gru, GRU)
+ADD_MODULE(lstm, LSTM)
 
 // ---- A step ----
 
@@ -300,23 +292,15 @@ static tc_status add_cell(const char *op, tc_nn_params *p, const char *path, kin
   return tc_nn_end_adding(a, add_weights(op, p, path, "", n_gates[k], in, hidden, bias, site));
 }
 
-tc_status tc_nn_add_rnn_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias,
-                                tc_site site) {
-  TC_CALLED_AS("nn_add_rnn_cell");
-  return add_cell("nn_add_rnn_cell", p, path, RNN, in, hidden, bias, site);
-}
-
-tc_status tc_nn_add_gru_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias,
-                                tc_site site) {
-  TC_CALLED_AS("nn_add_gru_cell");
-  return add_cell("nn_add_gru_cell", p, path, GRU, in, hidden, bias, site);
-}
-
-tc_status tc_nn_add_lstm_cell_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias,
-                                 tc_site site) {
-  TC_CALLED_AS("nn_add_lstm_cell");
-  return add_cell("nn_add_lstm_cell", p, path, LSTM, in, hidden, bias, site);
-}
+#define ADD_CELL(name, k) \
+  tc_status tc_nn_add_##name##_at(tc_nn_params *p, const char *path, int64_t in, int64_t hidden, bool bias, \
+                                  tc_site site) { \
+    TC_CALLED_AS("nn_add_" #name); \
+    return add_cell("nn_add_" #name, p, path, k, in, hidden, bias, site); \
+  }
+ADD_CELL(rnn_cell, RNN)
+ADD_CELL(gru_cell, GRU)
+ADD_CELL(lstm_cell, LSTM)
 
 static tc_status check_cell(sequence *q, tc_tensor x, const weights *w, const tc_nn_rnn_state *s) {
   TC_TRY(tc_operand_check(q->op, x, q->site));
