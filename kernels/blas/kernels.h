@@ -46,12 +46,25 @@ typedef struct tc_blas_kernels {
   void (*direct)(const tc_blas_product *p, void *panel);
 } tc_blas_kernels;
 
-#define TC_BLAS_SET(isa) extern const tc_blas_kernels tc_blas_f32_##isa, tc_blas_f64_##isa;
-TC_BLAS_SET(baseline)
+// Expands X for each instruction set that has kernels. TC_BLAS_TABLE_OF: of tables called
+// tc_blas_<name>_<type>_<isa>, the one of the set and type of `kernels`.
 #if defined(__x86_64__)
-TC_BLAS_SET(avx2)
-TC_BLAS_SET(avx512)
+#define TC_BLAS_EACH_SET(X) X(baseline) X(avx2) X(avx512)
+#define TC_BLAS_TABLE_OF(kernels, name) \
+  ((kernels) == &tc_blas_f64_avx512   ? &tc_blas_##name##_f64_avx512 \
+   : (kernels) == &tc_blas_f32_avx512 ? &tc_blas_##name##_f32_avx512 \
+   : (kernels) == &tc_blas_f64_avx2   ? &tc_blas_##name##_f64_avx2 \
+   : (kernels) == &tc_blas_f32_avx2   ? &tc_blas_##name##_f32_avx2 \
+   : (kernels)->bytes == 8            ? &tc_blas_##name##_f64_baseline \
+                                      : &tc_blas_##name##_f32_baseline)
+#else
+#define TC_BLAS_EACH_SET(X) X(baseline)
+#define TC_BLAS_TABLE_OF(kernels, name) \
+  ((kernels)->bytes == 8 ? &tc_blas_##name##_f64_baseline : &tc_blas_##name##_f32_baseline)
 #endif
+
+#define TC_BLAS_SET(isa) extern const tc_blas_kernels tc_blas_f32_##isa, tc_blas_f64_##isa;
+TC_BLAS_EACH_SET(TC_BLAS_SET)
 #undef TC_BLAS_SET
 
 // The tables of an instruction set.

@@ -28,21 +28,11 @@ typedef struct tc_blas_vector_kernels {
 } tc_blas_vector_kernels;
 
 #define TC_BLAS_SET(isa) extern const tc_blas_vector_kernels tc_blas_vector_f32_##isa, tc_blas_vector_f64_##isa;
-TC_BLAS_SET(baseline)
-#if defined(__x86_64__)
-TC_BLAS_SET(avx2)
-TC_BLAS_SET(avx512)
-#endif
+TC_BLAS_EACH_SET(TC_BLAS_SET)
 #undef TC_BLAS_SET
 
 // type: TC_F64; any other has the kernels of f32.
 static inline const tc_blas_vector_kernels *tc_blas_vector_kernels_of(tc_type type) {
   const tc_blas_kernels *kernels = tc_blas_kernels_of(type);
-#if defined(__x86_64__)
-  if (kernels == &tc_blas_f64_avx512) return &tc_blas_vector_f64_avx512;
-  if (kernels == &tc_blas_f32_avx512) return &tc_blas_vector_f32_avx512;
-  if (kernels == &tc_blas_f64_avx2) return &tc_blas_vector_f64_avx2;
-  if (kernels == &tc_blas_f32_avx2) return &tc_blas_vector_f32_avx2;
-#endif
-  return kernels->bytes == 8 ? &tc_blas_vector_f64_baseline : &tc_blas_vector_f32_baseline;
+  return TC_BLAS_TABLE_OF(kernels, vector);
 }

@@ -29,20 +29,10 @@ typedef struct tc_blas_triangle_kernels {
 } tc_blas_triangle_kernels;
 
 #define TC_BLAS_SET(isa) extern const tc_blas_triangle_kernels tc_blas_triangle_f32_##isa, tc_blas_triangle_f64_##isa;
-TC_BLAS_SET(baseline)
-#if defined(__x86_64__)
-TC_BLAS_SET(avx2)
-TC_BLAS_SET(avx512)
-#endif
+TC_BLAS_EACH_SET(TC_BLAS_SET)
 #undef TC_BLAS_SET
 
 // The table of the set that `kernels` belongs to.
 static inline const tc_blas_triangle_kernels *tc_blas_triangle_kernels_of(const tc_blas_kernels *kernels) {
-#if defined(__x86_64__)
-  if (kernels == &tc_blas_f64_avx512) return &tc_blas_triangle_f64_avx512;
-  if (kernels == &tc_blas_f32_avx512) return &tc_blas_triangle_f32_avx512;
-  if (kernels == &tc_blas_f64_avx2) return &tc_blas_triangle_f64_avx2;
-  if (kernels == &tc_blas_f32_avx2) return &tc_blas_triangle_f32_avx2;
-#endif
-  return kernels->bytes == 8 ? &tc_blas_triangle_f64_baseline : &tc_blas_triangle_f32_baseline;
+  return TC_BLAS_TABLE_OF(kernels, triangle);
 }

@@ -40,6 +40,16 @@ bool tc_dims_product(const tc_dims *d, int64_t *out) {
   return true;
 }
 
+void tc_dims_broadcast(const tc_dims *own, const tc_dims *d, int64_t *dim, int64_t *stride) {
+  int64_t next = 1;
+  for (int i = d->rank, k = own->rank; i-- > 0;) {
+    k--;
+    dim[i] = d->dim[i];
+    stride[i] = k < 0 || (own->dim[k] == 1 && d->dim[i] != 1) ? 0 : next;
+    if (k >= 0) next *= own->dim[k];
+  }
+}
+
 static uint32_t hash_of(const tc_dims *d) {
   uint64_t h = (uint64_t)d->rank + 1;
   for (int i = 0; i < d->rank; i++) h = (h ^ (uint64_t)d->dim[i]) * UINT64_C(0x9E3779B97F4A7C15), h ^= h >> 29;

@@ -24,6 +24,9 @@ extern _Atomic(tc_shape_info *) tc_shape_chunk[TC_SHAPE_CHUNKS];
 static inline const tc_shape_info *tc_dims_at(uint32_t id) {
   return atomic_load_explicit(&tc_shape_chunk[id / TC_SHAPES_EACH], memory_order_acquire) + id % TC_SHAPES_EACH;
 }
+// How a dense value of shape `own` lies where it is broadcast to d: extents, and strides in
+// elements.
+void tc_dims_broadcast(const tc_dims *own, const tc_dims *d, int64_t *dim, int64_t *stride);
 // False if an extent is negative, the rank is out of range or the product of the extents times 8
 // overflows; *out is the product.
 bool tc_dims_product(const tc_dims *d, int64_t *out);

@@ -23,18 +23,13 @@
 
 #include "lowering/codegen/loaded_code.h"
 #include "lowering/codegen/perf_files.h"
+#include "lowering/target/isa.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
 #define MAX_SECTIONS 4096
 #define MAX_CODE_BYTES (UINT64_C(64) << 20)
 #define STUB_BYTES 16
-
-#if defined(__aarch64__)
-#define HOST_MACHINE EM_AARCH64
-#else
-#define HOST_MACHINE EM_X86_64
-#endif
 
 struct tc_elf_code {
   void *map;
@@ -93,7 +88,7 @@ static tc_status read_headers(loader *l) {
   if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
       h->e_ident[EI_DATA] != ELFDATA2LSB)
     return bad("no 64-bit little-endian ELF");
-  if (h->e_type != ET_REL || h->e_machine != HOST_MACHINE) return bad("wrong type or machine");
+  if (h->e_type != ET_REL || h->e_machine != TC_HOST_MACHINE) return bad("wrong type or machine");
   if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum == 0 || h->e_shnum > MAX_SECTIONS)
     return bad("bad section table");
   if (!inside(h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr), l->bytes)) return bad("section table is cut off");
@@ -278,8 +273,8 @@ static tc_status relocate_section(const loader *l, const Elf64_Shdr *s) {
     if (r.r_offset > limit) return bad("relocation outside its section");
     TC_TRY(find_address(l, s->sh_link, ELF64_R_SYM(r.r_info), &address));
     uint8_t *at = l->map + place + r.r_offset;
-    TC_TRY(apply((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at, at,
-                 limit - r.r_offset));
+    TC_TRY(apply((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at,
+                            at, limit - r.r_offset));
   }
   return TC_OK;
 }

@@ -7,16 +7,11 @@
 #include <unistd.h>
 
 #include "lowering/codegen/line_table.h"
+#include "lowering/target/isa.h"
 #include "runtime/arena.h"
 
 #define MAGIC 0x4A695444
 #define VERSION 1
-
-#if defined(__aarch64__)
-#define HOST_MACHINE EM_AARCH64
-#else
-#define HOST_MACHINE EM_X86_64
-#endif
 
 typedef enum record_kind { CODE_LOAD, DEBUG_INFO = 2 } record_kind;
 
@@ -54,7 +49,7 @@ void tc_jitdump_write_head(tc_jitdump_head *out) {
   *out = (tc_jitdump_head){.magic = MAGIC,
                            .version = VERSION,
                            .bytes = sizeof *out,
-                           .machine = HOST_MACHINE,
+                           .machine = TC_HOST_MACHINE,
                            .pid = (uint32_t)getpid(),
                            .time_ns = read_clock()};
 }

@@ -19,15 +19,8 @@
 
 // How x lies for an op whose elements have shape d.
 static void fill_tensor(tc_backend_tensor *v, const tc_gnode *x, const tc_dims *d) {
-  const tc_dims *own = &x->shape->d;
-  int64_t stride = 1;
   *v = (tc_backend_tensor){.type = x->type, .rank = d->rank};
-  for (int i = d->rank, k = own->rank; i-- > 0;) {
-    k--;
-    v->dim[i] = d->dim[i];
-    v->stride[i] = k < 0 || (own->dim[k] == 1 && d->dim[i] != 1) ? 0 : stride;
-    if (k >= 0) stride *= own->dim[k];
-  }
+  tc_dims_broadcast(&x->shape->d, d, v->dim, v->stride);
 }
 
 void tc_graph_describe_op(const tc_graph *g, uint32_t n, tc_backend_op *out, tc_backend_tensor *in) {

@@ -63,15 +63,8 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
 
 // A view of x broadcast to shape d.
 static void fill_view(tc_view *v, const tc_row_value *x, const tc_dims *d) {
-  const tc_dims *own = &x->shape->d;
-  int64_t stride = 1;
   *v = (tc_view){.type = x->type, .rank = d->rank};
-  for (int i = d->rank, k = own->rank; i-- > 0;) {
-    k--;
-    v->dim[i] = d->dim[i];
-    v->stride[i] = k < 0 || (own->dim[k] == 1 && d->dim[i] != 1) ? 0 : stride;
-    if (k >= 0) stride *= own->dim[k];
-  }
+  tc_dims_broadcast(&x->shape->d, d, v->dim, v->stride);
 }
 
 static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end) {

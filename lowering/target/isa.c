@@ -4,12 +4,6 @@
 #include <elf.h>
 #include <string.h>
 
-#if defined(__aarch64__)
-#define HOST_MACHINE EM_AARCH64
-#else
-#define HOST_MACHINE EM_X86_64
-#endif
-
 static const tc_isa row[] = {
 #define TC_ISA(name, machine, bytes, registers, fma, dots, pairs, lookups, tiles, needs, without, cpu, features) \
   {#name, machine, bytes, registers, fma, dots, pairs, lookups, tiles, needs, without, cpu, features},
@@ -18,8 +12,8 @@ static const tc_isa row[] = {
 };
 #define N_ROWS (sizeof row / sizeof *row)
 
-const tc_isa tc_isa_interpreted = {"interpreted", HOST_MACHINE, 64, 32, true, false, false,
-                                   false,         false,        "", "", "",   ""};
+const tc_isa tc_isa_interpreted = {"interpreted", TC_HOST_MACHINE, 64, 32, true, false, false,
+                                   false,         false,           "", "", "",   ""};
 
 const tc_isa *tc_isa_named(const char *name) {
   for (size_t i = 0; i < N_ROWS; i++)
@@ -28,7 +22,7 @@ const tc_isa *tc_isa_named(const char *name) {
 }
 
 bool tc_isa_is_of_host(const tc_isa *isa) {
-  return isa->machine == HOST_MACHINE;
+  return isa->machine == TC_HOST_MACHINE;
 }
 
 static bool has_feature(const char *features, const char *name, size_t n) {

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// This machine, as <elf.h> numbers machines.
+#if defined(__aarch64__)
+#define TC_HOST_MACHINE EM_AARCH64
+#else
+#define TC_HOST_MACHINE EM_X86_64
+#endif
+
 typedef struct tc_isa {
   const char *name;
   int machine, vector_bytes, registers;
