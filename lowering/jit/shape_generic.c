@@ -1,5 +1,5 @@
 // Classes of kernels, found by the hash of what their kernels share. See shape_generic.h.
-// It is no tc_lru: classes are small and have no last use, so a full table is emptied at once.
+// Classes are small and have no last use, so a full table is emptied at once.
 #include "lowering/jit/shape_generic.h"
 
 #include <math.h>
@@ -11,14 +11,14 @@
 #include "runtime/disk.h"
 #include "runtime/fork.h"
 #include "runtime/hash.h"
+#include "runtime/lru.h"
 
-#define N_BUCKETS 512
-#define MOST_FAMILIES 4096  // at this number all are dropped
+#define MOST_CLASSES 4096  // at this number all are dropped
 
 // Kernels that share a shape-generic kernel. Found by its hash alone, for a collision only costs a
 // compile.
 typedef struct shape_class {
-  struct shape_class *next;
+  tc_lru_entry entry;
   tc_hash id;
   uint32_t n;  // number of constants that may vary
   int64_t *first;  // their values in the first kernel
@@ -27,8 +27,7 @@ typedef struct shape_class {
 
 static struct {
   pthread_mutex_t lock;
-  shape_class *bucket[N_BUCKETS];
-  uint32_t n;
+  tc_lru classes;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
@@ -78,13 +77,10 @@ static void drop_class(shape_class *f) {
 }
 
 static void forget_all(void) {
-  for (int b = 0; b < N_BUCKETS; b++)
-    for (shape_class *f = self.bucket[b], *next; f; f = next) {
-      next = f->next;
-      drop_class(f);
-    }
-  memset(self.bucket, 0, sizeof self.bucket);
-  self.n = 0;
+  for (tc_lru_entry *e = tc_lru_take_all(&self.classes), *next; e; e = next) {
+    next = e->next;
+    drop_class((shape_class *)e);
+  }
 }
 
 static shape_class *make_class(tc_hash id, uint32_t n, const int64_t *first) {
@@ -120,18 +116,16 @@ static void keep_class(tc_hash id, uint32_t n, const int64_t *first, const bool 
 
 // pre: locked.
 static shape_class *find_locked(tc_hash id, uint32_t n) {
-  shape_class *f = self.bucket[id.lo % N_BUCKETS];
-  while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = f->next;
+  shape_class *f = (shape_class *)tc_lru_first(&self.classes, id.lo);
+  while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = (shape_class *)f->entry.next;
   return f;
 }
 
 // pre: locked. Consumes f, which may be NULL.
 static void add_locked(shape_class *f) {
   if (!f) return;
-  if (self.n == MOST_FAMILIES) forget_all();
-  f->next = self.bucket[f->id.lo % N_BUCKETS];
-  self.bucket[f->id.lo % N_BUCKETS] = f;
-  self.n++;
+  if (self.classes.n == MOST_CLASSES) forget_all();
+  tc_lru_add(&self.classes, &f->entry, f->id.lo);
 }
 
 // Ensures that the class exists: from disk, or with these values as the first. Without memory it
