@@ -63,13 +63,13 @@ struct tc_buffer {
 // Makes a buffer of at least `bytes` with undefined content and one reference. TC_ERR_MEMORY: the
 // cap of the host's memory forbids it, or the system has none.
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
-// Does the same in the memory where tensors of the device live.
+// Makes such a buffer in the memory where tensors of the device live.
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
 // These copy between the caller's memory and a buffer's first bytes, and between buffers, in
 // whichever memory each is. Reading waits for the device. A strided buffer is gathered from and
 // scattered to whole, and its gaps are left alone; the other side is dense.
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
-// Does the same, but waits only if it must (tc_gpu_read_begin).
+// Reads, but waits only if it must (tc_gpu_read_begin).
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes);  // to zeros
@@ -90,7 +90,7 @@ size_t tc_buffer_rounded(size_t bytes);
 size_t tc_buffer_room(tc_device d);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
-// Does the same of strided memory, whose description is copied.
+// Wraps the caller's strided memory, whose description is copied.
 tc_status tc_buffer_wrap_strided(void *ptr, tc_origin origin, const tc_strided *strided, void (*drop)(void *),
                                  void *arg, tc_buffer **out);
 static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {

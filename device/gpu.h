@@ -50,17 +50,18 @@ const char *tc_gpu_sentence(tc_device d);
 // Allocates memory aligned to 256 bytes. TC_ERR_MEMORY, with a list of what holds the memory:
 // freeing all caches was not enough.
 tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out);
-// Does the same for callers that have caches of their own. Only the device's caches are freed, and
+// Allocates for callers that have caches of their own: only the device's caches are freed, and
 // TC_ERR_MEMORY records no error.
 tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out);
-tc_status tc_gpu_reclaim(tc_gpu *g, size_t bytes);  // records that error
+// Fails as tc_gpu_alloc does without memory.
+tc_status tc_gpu_fail_memory(tc_gpu *g, size_t bytes);
 void tc_gpu_free(tc_gpu *g, void *p);
 // Returns when `from` may be written again.
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for all that was asked for before.
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
-// Does the same for memory last written by run `made` or an earlier one (tc_gpu_runs), and waits
-// for no later run. TC_GPU_ALL: does what tc_gpu_read does.
+// Reads memory last written by run `made` or an earlier one (tc_gpu_runs), and waits for no later
+// run. TC_GPU_ALL: does what tc_gpu_read does.
 #define TC_GPU_ALL UINT64_MAX
 tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, uint64_t made);
 // Begins such a copy and does not wait. The next tc_gpu_wait, or tc_gpu_read_end of `to`, writes
@@ -69,7 +70,7 @@ tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes)
 // Waits for the copies begun to `to`; NULL: for all of the device. Copies of a lost device are
 // given up.
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to);
-// Does the same on every open device.
+// Waits for the copies begun to `to` on every open device.
 tc_status tc_gpu_read_end_all(const void *to);
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Counts the copies on the device since the latest run as a run, for which readers wait.

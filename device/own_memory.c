@@ -11,7 +11,7 @@ tc_status tc_own_memory_take(tc_own_memory m, size_t bytes, void **out) {
 }
 
 tc_status tc_own_memory_refuse(tc_own_memory m, size_t bytes) {
-  return m.gpu ? tc_gpu_reclaim(m.gpu, bytes) : tc_loaded_refuse(m.loaded, bytes);
+  return m.gpu ? tc_gpu_fail_memory(m.gpu, bytes) : tc_loaded_refuse(m.loaded, bytes);
 }
 
 static bool is_leaving;

@@ -99,8 +99,8 @@ tc_tensor tc_poison(tc_status st);
 static inline tc_status tc_poison_status(tc_tensor h) {
   return h.slot >= TC_POISON && h.slot - TC_POISON < TC_N_STATUSES ? (tc_status)(h.slot - TC_POISON) : TC_OK;
 }
-// Returns the same and shows the handle's error. For any other handle it fails with an error that
-// says so.
+// Returns a poisoned handle's status and shows its error. For any other handle it fails with an
+// error that says so.
 tc_status tc_poison_told(tc_tensor h);
 // Reports why h is not valid: this call is inside another, h is poison, or what the text says.
 tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...)

@@ -33,7 +33,7 @@ tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   return st;
 }
 
-tc_status tc_gpu_reclaim(tc_gpu *g, size_t bytes) {
+tc_status tc_gpu_fail_memory(tc_gpu *g, size_t bytes) {
   char what[64];
   snprintf(what, sizeof what, "%zu bytes are wanted", bytes);
   TC_TRY(tc_gpu_begin(g, "taking memory"));
@@ -45,7 +45,7 @@ tc_status tc_gpu_reclaim(tc_gpu *g, size_t bytes) {
 tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
   tc_status st = tc_gpu_take(g, bytes, out);
   if (st == TC_ERR_MEMORY) tc_gpu_evict(g), st = tc_gpu_take(g, bytes, out);
-  return st == TC_ERR_MEMORY ? tc_gpu_reclaim(g, bytes) : st;
+  return st == TC_ERR_MEMORY ? tc_gpu_fail_memory(g, bytes) : st;
 }
 
 void tc_gpu_free(tc_gpu *g, void *p) {

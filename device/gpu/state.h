@@ -100,8 +100,8 @@ extern tc_gpu tc_gpus[TC_N_DEVICES][TC_MOST_ORDINALS];  // by row and ordinal; a
 // what was asked for.
 tc_status tc_gpu_begin(tc_gpu *g, const char *what);
 void tc_gpu_end(tc_gpu *g);
-// Does the same for functions that free something. False, without an error: the device is out of
-// reach.
+// Takes the device's lock and enters it for functions that free something. False, without an error:
+// the device is out of reach.
 bool tc_gpu_reach(tc_gpu *g);
 // Makes a status of a driver's result; the lock is not needed. A result that says so marks the
 // device lost.
@@ -130,7 +130,7 @@ void tc_gpu_evict(tc_gpu *g);
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out);
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out);
 void tc_gpu_event_destroy(tc_gpu *g, void *event);  // event may be NULL. pre: begun
-void tc_gpu_pinned_free(tc_gpu *g, void *at);  // likewise
+void tc_gpu_pinned_free(tc_gpu *g, void *at);  // at may be NULL. pre: begun
 
 // The error of a child that would use its parent's devices.
 #define TC_GPU_FORKED \

@@ -283,8 +283,8 @@ static tc_status put_into_copy(const put_operands *p, bool adds) {
   return put_into(p, &p->out, adds);
 }
 
-// Does the same in double for f16 and bf16, rounded at the end. A wrong index leaves the result
-// unwritten.
+// Adds src to a copy of x, for f16 and bf16 in double, rounded at the end. A wrong index leaves the
+// result unwritten.
 static tc_status add_wide(const put_operands *p) {
   int64_t n = 1;
   tc_view wide = p->out;

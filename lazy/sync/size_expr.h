@@ -46,17 +46,19 @@ tc_size_expr tc_size_constant(int64_t value);
 tc_size_expr tc_size_variable(uint32_t size);
 // pre: the sizes lie within those of the samples that the expression was fitted to.
 int64_t tc_size_value(const tc_size_expr *e, const int64_t *size);
-// Of sums of terms alone. False: the result has too many terms, or a coefficient overflows.
+// These take and give sums of terms alone. False: the result has too many terms, or a coefficient
+// overflows.
 bool tc_size_multiply(const tc_size_expr *a, const tc_size_expr *b, tc_size_expr *out);
 bool tc_size_add(const tc_size_expr *a, const tc_size_expr *b, int64_t times_b, tc_size_expr *out);
-// False: some coefficient is not divisible.
+// Divides every coefficient. False: some coefficient is not divisible.
 bool tc_size_divide(tc_size_expr *e, int64_t by);
-// The sum of terms that has these values. False: none that is simple has.
+// Finds the sum of terms that has these values. False: no simple one has them.
 bool tc_size_fit_terms(const tc_size_samples *s, const int64_t *value, tc_size_expr *out);
-// The quantity rounded so, times the divisor, that has these values.
+// Finds the quantity that has these values when it is rounded so and multiplied by the divisor.
+// False: none of the n_q has them.
 bool tc_size_fit_rounded(const tc_size_samples *s, const int64_t *value, const tc_size_quantity *q, uint32_t n_q,
                          tc_size_rounding rounding, int64_t divisor, tc_size_expr *out);
-// The sum of terms, or the rounded quantity times a term, that has these values. False: there is
-// none, or the samples do not tell which.
+// Finds the sum of terms, or the rounded quantity times a term, that has these values. False: there
+// is none, or the samples do not tell which.
 bool tc_size_fit(const tc_size_samples *s, const int64_t *value, const tc_size_quantity *q, uint32_t n_q,
                  tc_size_expr *out);

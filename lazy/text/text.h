@@ -56,7 +56,7 @@ tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 bool tc_text_record_body(tc_trace *t, const tc_text_body *b);
 // Whether a CONTROL or TUPLE_ELEMENT fits its operands.
 bool tc_text_control_fits(const tc_trace *t, const tc_text_node *x);
-// What is recorded next is the call of record n.
+// Names the call of what is recorded next: record n of the text.
 void tc_text_name_call(tc_trace *t, const tc_text_node *x, uint32_t n);
 
 // The site of a line that a text names, for errors and logs of what is recorded from it. The same

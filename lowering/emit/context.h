@@ -287,7 +287,7 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat);
 tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n);
 // Returns element idx of node n at the current iteration, loaded or computed.
 tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
-// Does the same, and values remembered on the way stay valid until the loop is left.
+// Returns that element. Values remembered on the way stay valid until the loop is left.
 tc_val tc_emit_value_in_scope(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // Returns element idx of node n, where `given` is the value of the element of node `from` at
 // position *at.
@@ -306,5 +306,5 @@ bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least);
 void tc_emit_store(tc_emit_ctx *s, uint32_t n);
 // Computes all values, then stores them, since an output may overwrite an operand.
 void tc_emit_stores(tc_emit_ctx *s);
-// Does the same where v is the value of node n at the current iteration.
+// Computes and stores so where v is the value of node n at the current iteration.
 void tc_emit_stores_of(tc_emit_ctx *s, uint32_t n, tc_val v);

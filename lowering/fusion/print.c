@@ -124,9 +124,9 @@ static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
   uint32_t from = gr->of[n], mark = 2 * p->fusion + 1 + p->made;
   if (from == p->fusion || p->told[n] == mark) return true;
   if (!gr->stored[n] && x->leaf == TC_LEAF_NONE) {
-    bool again = tc_op_kind_of(x->op) == TC_KIND_ELEM && !x->prologue;
-    if (!tell_operands(p, again ? n : reader, n)) return false;
-    if (!again) return true;
+    bool recomputed = tc_op_kind_of(x->op) == TC_KIND_ELEM && !x->prologue;
+    if (!tell_operands(p, recomputed ? n : reader, n)) return false;
+    if (!recomputed) return true;
     if (p->made) fprintf(p->out, "\n  %%%u is recomputed, which is cheaper than to store it", n);
     if (p->made && from != TC_FUSION_NONE) fprintf(p->out, " in k%u", from);
   } else if (from == TC_FUSION_NONE) {

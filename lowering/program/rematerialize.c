@@ -28,7 +28,7 @@
 typedef struct item {
   uint32_t step;  // number of the step in w->step
   uint32_t binding;
-  bool again;
+  bool recomputed;
 } item;
 
 typedef struct schedule {
@@ -172,7 +172,7 @@ static uint32_t supply(work *w, uint32_t b, int depth);
 // position (drawn), its results get new allocations. False: it cannot run here.
 static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   const tc_step *s = &w->step[from->step];
-  item made = {.step = from->step, .again = true};
+  item made = {.step = from->step, .recomputed = true};
   made.binding = copy_bindings(w, from);
   for (uint32_t j = 0; j < s->n_binding && !w->failed; j++) {
     uint32_t b = allocation_of(bindings(w, &made)[j]);
@@ -208,7 +208,7 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
     for (uint32_t i = 0; i < w->n_chain; i++)
       if (writes_storage(w, &w->chain[i], ARENA_BIT | c)) return c;
     if (k->first == UINT32_MAX) continue;
-    if (k->first >= w->before && w->writer[c] != NONE && w->now.item[w->writer[c]].again) later = c;
+    if (k->first >= w->before && w->writer[c] != NONE && w->now.item[w->writer[c]].recomputed) later = c;
     if (c != w->victim && k->last < w->before && (held == NONE || w->p->allocation[held].last < k->last)) held = c;
   }
   w->visits += w->p->n_allocation;
@@ -292,7 +292,7 @@ static bool make_candidate(work *w, int depth) {
   for (uint32_t i = 0; i < w->now.n && !w->failed; i++) {
     for (uint32_t c = 0; c < w->n_chain && i == w->before; c++) t->item[t->n++] = w->chain[c];
     bool drawn = false;
-    for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].again; c++)
+    for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].recomputed; c++)
       for (uint32_t j = 0;
            w->drawn[c] && j < w->step[w->chain[c].step].n_binding && w->chain[c].step == w->now.item[i].step; j++)
         drawn |= tc_step_writes(&w->step[w->chain[c].step], j) &&

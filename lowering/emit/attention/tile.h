@@ -151,7 +151,7 @@ static inline void prefetch_query(tc_attention_emitter *p, const tc_attention_pr
 // prefetched meanwhile; NULL: nothing.
 void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels, int64_t columns,
                               tc_val count, int tile, tc_val to, const tc_attention_prefetch *next);
-// Does the same with Winograd inner products.
+// Multiplies such a tile by the panels with Winograd inner products.
 void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels,
                                     int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *dot,
                                     const tc_attention_prefetch *next);

@@ -155,8 +155,8 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
   end(s);
 }
 
-// Does the same for words. Kernel IR has no vectors of more than 64 lanes, which hold two rows of
-// 32 columns.
+// Packs words, as pack_rows packs elements. Kernel IR has no vectors of more than 64 lanes, which
+// hold two rows of 32 columns.
 static void pack_words(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
                        bool partial) {
   tc_emit_ctx *s = p->s;
