@@ -200,7 +200,7 @@ static void patch32(uint8_t *at, uint32_t keep, uint64_t bits) {
 
 // s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the
 // section's end.
-static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
+static tc_status apply_relocation(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
   uint64_t pages = (s & ~UINT64_C(0xfff)) - (p & ~UINT64_C(0xfff)), low = s & 0xfff;
   if (room < (type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 ? 8u : 4u))
     return bad("relocation outside its section");
@@ -236,7 +236,7 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
 #else
 // s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the
 // section's end.
-static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
+static tc_status apply_relocation(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
   bool is_wide = type == R_X86_64_64 || type == R_X86_64_PC64, in_reach;
   if (type == R_X86_64_NONE) return TC_OK;
   if (room < (is_wide ? 8u : 4u)) return bad("relocation outside its section");
@@ -273,7 +273,7 @@ static tc_status relocate_section(const loader *l, const Elf64_Shdr *s) {
     if (r.r_offset > limit) return bad("relocation outside its section");
     TC_TRY(find_address(l, s->sh_link, ELF64_R_SYM(r.r_info), &address));
     uint8_t *at = l->map + place + r.r_offset;
-    TC_TRY(apply((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at,
+    TC_TRY(apply_relocation((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at,
                             at, limit - r.r_offset));
   }
   return TC_OK;

@@ -23,7 +23,7 @@ void __jit_debug_register_code(void) {
   __asm__ volatile("" ::: "memory");
 }
 
-static void tell(action what, tc_gdb_entry *e) {
+static void tell_debugger(action what, tc_gdb_entry *e) {
   __jit_debug_descriptor.action = what;
   __jit_debug_descriptor.relevant = e;
   __jit_debug_register_code();
@@ -36,7 +36,7 @@ void tc_gdb_add(tc_gdb_entry *e) {
   e->next = __jit_debug_descriptor.first;
   if (e->next != NULL) e->next->prev = e;
   __jit_debug_descriptor.first = e;
-  tell(REGISTER, e);
+  tell_debugger(REGISTER, e);
 }
 
 void tc_gdb_remove(tc_gdb_entry *e) {
@@ -45,5 +45,5 @@ void tc_gdb_remove(tc_gdb_entry *e) {
   else
     __jit_debug_descriptor.first = e->next;
   if (e->next != NULL) e->next->prev = e->prev;
-  tell(UNREGISTER, e);
+  tell_debugger(UNREGISTER, e);
 }

@@ -8,11 +8,11 @@
 #include "lowering/codegen/gpu/print.h"
 #include "runtime/status.h"
 
-static bool supports(const tc_kir *kir) {
+static bool supports_kernel(const tc_kir *kir) {
   return kir->threads > 0;
 }
 
-static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile_kernel(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *source;
   *out = NULL;
   TC_TRY(tc_gpu_print(kir, name, &source, shape));
@@ -20,11 +20,12 @@ static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t
   return TC_OK;
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
-                      tc_codegen_code *out) {
+static tc_status load_kernel(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                             tc_codegen_code *out) {
   (void)kir, (void)bytes;
   *out = (tc_codegen_code){.fn = NULL};
   return tc_gpu_compile(gpu, name, code, &out->gpu);
 }
 
-const tc_codegen tc_codegen_gpu_source = {.name = "gpu_source", .supports = supports, .compile = compile, .load = load};
+const tc_codegen tc_codegen_gpu_source = {
+    .name = "gpu_source", .supports = supports_kernel, .compile = compile_kernel, .load = load_kernel};

@@ -4,12 +4,12 @@
 #include "lowering/codegen/codegen.h"
 #include "lowering/codegen/interp/interp.h"
 
-static bool supports(const tc_kir *kir) {
+static bool supports_kernel(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
-                      tc_codegen_code *out) {
+static tc_status load_kernel(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                             tc_codegen_code *out) {
   (void)name, (void)code, (void)bytes, (void)gpu;
   *out = (tc_codegen_code){.fn = tc_interp_run};
   tc_status st = tc_interp_create(kir, &out->interp);
@@ -17,4 +17,4 @@ static tc_status load(const tc_kir *kir, const char *name, const void *code, siz
   return st;
 }
 
-const tc_codegen tc_codegen_interp = {.name = "interp", .supports = supports, .load = load};
+const tc_codegen tc_codegen_interp = {.name = "interp", .supports = supports_kernel, .load = load_kernel};

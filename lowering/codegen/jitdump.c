@@ -54,7 +54,7 @@ void tc_jitdump_write_head(tc_jitdump_head *out) {
                            .time_ns = read_clock()};
 }
 
-static uint8_t *put(uint8_t *at, const void *data, size_t bytes) {
+static uint8_t *put_bytes(uint8_t *at, const void *data, size_t bytes) {
   memcpy(at, data, bytes);
   return at + bytes;
 }
@@ -72,11 +72,11 @@ static uint8_t *put_lines(uint8_t *at, const tc_loaded_code *c, const tc_line_ro
                           uint64_t now) {
   debug_record debug = {{DEBUG_INFO, (uint32_t)bytes, now}, (uint64_t)(uintptr_t)c->at, n};
   size_t name_bytes = strlen(c->source) + 1;
-  at = put(at, &debug, sizeof debug);
+  at = put_bytes(at, &debug, sizeof debug);
   for (size_t i = 0; i < n; i++) {
     debug_entry entry = {(uint64_t)(uintptr_t)c->at + row[i].offset, row[i].line, 0};
-    at = put(at, &entry, sizeof entry);
-    at = put(at, c->source, name_bytes);
+    at = put_bytes(at, &entry, sizeof entry);
+    at = put_bytes(at, c->source, name_bytes);
   }
   return at;
 }
@@ -85,9 +85,9 @@ static uint8_t *put_load(uint8_t *at, const tc_loaded_code *c, uint64_t index, s
   uint64_t address = (uint64_t)(uintptr_t)c->at;
   load_record load = {
       {CODE_LOAD, (uint32_t)bytes, now}, (uint32_t)getpid(), (uint32_t)gettid(), address, address, c->bytes, index};
-  at = put(at, &load, sizeof load);
-  at = put(at, c->name, strlen(c->name) + 1);
-  return put(at, c->at, c->bytes);
+  at = put_bytes(at, &load, sizeof load);
+  at = put_bytes(at, c->name, strlen(c->name) + 1);
+  return put_bytes(at, c->at, c->bytes);
 }
 
 void *tc_jitdump_make_records(const tc_loaded_code *c, uint64_t index, size_t *bytes) {

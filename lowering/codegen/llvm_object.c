@@ -24,7 +24,7 @@ static struct {
   machine of;
 } self;
 
-static bool supports(const tc_kir *kir) {
+static bool supports_kernel(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
@@ -67,7 +67,7 @@ static tc_status compile_on(const machine *m, tc_debug_lines lines, const tc_kir
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
-static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile_kernel(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   (void)shape;
   return compile_on(&self.of, tc_perf_wants_lines() ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES, kir, name, out, bytes);
 }
@@ -83,8 +83,8 @@ static uint64_t emit_ns(void) {
   return self.plugin->emit_ns();
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
-                      tc_codegen_code *out) {
+static tc_status load_kernel(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                             tc_codegen_code *out) {
   void *fn = NULL;
   (void)gpu;
   *out = (tc_codegen_code){.fn = NULL};
@@ -102,10 +102,10 @@ static char *assembly(const tc_kir *kir, const char *name) {
 }
 
 const tc_codegen tc_codegen_llvm = {.name = "llvm",
-                                    .supports = supports,
+                                    .supports = supports_kernel,
                                     .open = open_plugin,
-                                    .compile = compile,
+                                    .compile = compile_kernel,
                                     .compile_for = compile_for,
                                     .emit_ns = emit_ns,
-                                    .load = load,
+                                    .load = load_kernel,
                                     .assembly = assembly};

@@ -12,14 +12,14 @@
 #include "runtime/status.h"
 
 // A generator for CPUs takes kernels without threads, one for GPUs those with them.
-static bool supports(const tc_kir *kir) {
+static bool supports_kernel(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
 // A real generator fails with TC_ERR_COMPILE for kernels that it makes no code of; they are
 // interpreted. It walks kernel->inst once, from the first to the last. Values are numbered by
 // their instruction.
-static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile_kernel(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *text = NULL;
   (void)shape;
   FILE *to = open_memstream(&text, bytes);
@@ -36,8 +36,8 @@ static void do_nothing(const void *ctx, void *const *buf, const uint64_t *num, i
 }
 
 // A real generator maps `code` into executable memory; elf_loader.h does that for object files.
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
-                      tc_codegen_code *out) {
+static tc_status load_kernel(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                             tc_codegen_code *out) {
   (void)kir, (void)name, (void)code, (void)bytes, (void)gpu;
   *out = (tc_codegen_code){.fn = do_nothing};
   return TC_OK;
@@ -49,4 +49,4 @@ static bool open_nothing(tc_codegen_opened *out) {
 }
 
 const tc_codegen tc_codegen_null = {
-    .name = "null", .supports = supports, .open = open_nothing, .compile = compile, .load = load};
+    .name = "null", .supports = supports_kernel, .open = open_nothing, .compile = compile_kernel, .load = load_kernel};

@@ -165,7 +165,7 @@ static uint16_t joined(const walk *w, uint16_t a, uint16_t b, bool written) {
   return written && is_scatter(w, a) && is_scatter(w, b) ? SCATTERED : MANY;
 }
 
-static void clear(const walk *w, state *s) {
+static void clear_state(const walk *w, state *s) {
   memset(s, 0, w->n_memory * sizeof *s);
 }
 
@@ -223,11 +223,11 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       for (int k = 0; k < 2; k++)
         touch(w, s, at, tiles + w->t->kir->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
       break;
-    case TC_IR_WAIT: clear(w, s); break;
+    case TC_IR_WAIT: clear_state(w, s); break;
     case TC_IR_REDUCE:
       if (w->t->warp_only || w->t->kir->inst[i->src[0]].lanes == 1) break;
       touch(w, s, at, spaces + w->t->space[at], FIRST_THREAD, false, true);
-      clear(w, s);
+      clear_state(w, s);
       touch(w, s, at, spaces + w->t->space[at], MANY, true, false);
       break;
     default: break;
@@ -245,7 +245,7 @@ static void forget(const walk *w, state *s, uint32_t loop) {
 }
 
 // Joins b to a; true where that changed a.
-static bool join(const walk *w, state *a, const state *b) {
+static bool join_state(const walk *w, state *a, const state *b) {
   bool changed = false;
   for (uint32_t k = 0; k < w->n_memory; k++) {
     const state was = a[k];
@@ -259,7 +259,7 @@ static bool join(const walk *w, state *a, const state *b) {
 static void walk_over(walk *w, uint32_t from, uint32_t to, state *s) {
   const tc_kir *n = w->t->kir;
   for (uint32_t at = from; at < to && !w->no_memory; at++) {
-    if (w->t->barrier[at]) clear(w, s);
+    if (w->t->barrier[at]) clear_state(w, s);
     const unsigned op = n->inst[at].op;
     if (!tc_kir_is(&n->inst[at], TC_KIR_OPENS)) {
       touch_by(w, s, at);
@@ -276,19 +276,19 @@ static void walk_over(walk *w, uint32_t from, uint32_t to, state *s) {
       memcpy(inside, s, w->n_memory * sizeof *s);
       walk_over(w, at + 1, end, inside);
       if (op == TC_IR_LOOP) forget(w, inside, at);
-    } while (join(w, s, inside) && op == TC_IR_LOOP && !w->no_memory);
+    } while (join_state(w, s, inside) && op == TC_IR_LOOP && !w->no_memory);
     at = end;
   }
 }
 
 static void walk_all(walk *w, state *start) {
   memset(w->met, 0, w->t->kir->n_inst);
-  clear(w, start);
+  clear_state(w, start);
   walk_over(w, 0, w->t->kir->n_inst, start);
 }
 
 // Before the outermost loop around `at` where a barrier is enough, else before it.
-static void place(walk *w, uint32_t at, state *start) {
+static void place_barriers(walk *w, uint32_t at, state *start) {
   uint32_t around[32], n = 0;
   for (uint32_t loop = w->loop_of[at]; loop != TC_NONE && n < 32; loop = w->loop_of[loop]) around[n++] = loop;
   while (n-- > 0) {
@@ -357,7 +357,7 @@ tc_status tc_gpu_find_barriers(tc_gpu_text *t) {
       at++;
       continue;
     }
-    place(&w, at, start);
+    place_barriers(&w, at, start);
     walk_all(&w, start);
     at = 0;
   }

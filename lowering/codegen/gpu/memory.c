@@ -138,7 +138,7 @@ static tc_gpu_name part_of_pieces(const tc_gpu_text *t, const access *a, unsigne
   return tc_gpu_is_packed(t, a->at) ? piece_word(a, k) : from_words(a, k);
 }
 
-static void load(tc_gpu_text *t, const access *a) {
+static void load_access(tc_gpu_text *t, const access *a) {
   const unsigned n = tc_gpu_is_packed(t, a->at) ? a->n / 2 : a->n;
   const bool always = a->piece > 0 && a->known && a->mask == TC_NONE;
   if (always) load_pieces(t, a);
@@ -215,7 +215,7 @@ static void store_scalar(tc_gpu_text *t, const access *a) {
   tc_gpu_put(&t->body, ") %s = %s;\n", element_at(t, a, 0).text, tc_gpu_element(t, a->value, 0).text);
 }
 
-static void store(tc_gpu_text *t, const access *a) {
+static void store_access(tc_gpu_text *t, const access *a) {
   if (a->i->lanes == 1 && t->kir->threads > 1) {
     store_scalar(t, a);
   } else if (a->piece == 0) {
@@ -266,9 +266,9 @@ void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
   if (tc_gpu_is_of_lanes(t->kir, a.i->imm))
     access_own(t, &a);
   else if (tc_kir_is(a.i, TC_KIR_STORES))
-    store(t, &a);
+    store_access(t, &a);
   else
-    load(t, &a);
+    load_access(t, &a);
 }
 
 void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at) {

@@ -372,7 +372,7 @@ static void emit_places(translation *t, uint32_t at) {
   s->fn = tc_interp_plain.place[k - 1];
 }
 
-static void emit(translation *t, uint32_t at) {
+static void emit_inst(translation *t, uint32_t at) {
   const tc_kir_inst *i = &t->kir->inst[at];
   if (t->value[at].in_place && !t->value[at].placed) emit_places(t, at);
   if (t->value[at].in_place && i->op == TC_IR_LOAD) return;
@@ -427,7 +427,7 @@ static void translate_early(translation *t) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     if (!t->value[i].early || is_const(&n->inst[i])) continue;
     take_slot(t, i);
-    emit(t, i);
+    emit_inst(t, i);
   }
   t->out->n_prologue = t->n_steps++;
 }
@@ -451,7 +451,7 @@ static void translate_body(translation *t) {
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
       else if (tc_kir_has_value(inst) && !t->value[i].placed)
         take_slot(t, i);
-      emit(t, i);
+      emit_inst(t, i);
     }
     if (tc_kir_is(inst, TC_KIR_OPENS)) t->step_of[i] = t->n_steps - 1;
     if (tc_kir_is(inst, TC_KIR_CLOSES)) {
@@ -468,7 +468,7 @@ static void translate_body(translation *t) {
   }
 }
 
-static void *take(void **at, size_t bytes) {
+static void *take_bytes(void **at, size_t bytes) {
   char *p = *at;
   *at = p + (bytes + 7) / 8 * 8;
   return p;
@@ -478,12 +478,12 @@ static void *take(void **at, size_t bytes) {
 static void *layout(translation *t, void *block) {
   const size_t n = (size_t)t->kir->n_inst + 1;
   void *at = block;
-  t->value = take(&at, n * sizeof *t->value);
-  t->ending = take(&at, n * sizeof(uint32_t));
-  t->step_of = take(&at, n * sizeof(uint32_t));
-  t->match = take(&at, n * sizeof(uint32_t));
-  t->parent = take(&at, n * sizeof(uint32_t));
-  for (int c = 0; c < SLOT_SIZES; c++) t->free_slot[c] = take(&at, n * sizeof(uint32_t));
+  t->value = take_bytes(&at, n * sizeof *t->value);
+  t->ending = take_bytes(&at, n * sizeof(uint32_t));
+  t->step_of = take_bytes(&at, n * sizeof(uint32_t));
+  t->match = take_bytes(&at, n * sizeof(uint32_t));
+  t->parent = take_bytes(&at, n * sizeof(uint32_t));
+  for (int c = 0; c < SLOT_SIZES; c++) t->free_slot[c] = take_bytes(&at, n * sizeof(uint32_t));
   return at;
 }
 

@@ -204,7 +204,7 @@ static void count_by_counters(const tc_kir *kir, const sum *of, sum *s) {
 }
 
 // Puts the access into the group that it is like but for a constant, a new one if there is none.
-static bool join(tc_llvm_build *b, const group *like, access *out) {
+static bool join_group(tc_llvm_build *b, const group *like, access *out) {
   tc_llvm_addresses *a = b->address;
   for (uint32_t i = 0; i < a->n_group; i++) {
     const group *g = &a->group[i];
@@ -252,7 +252,7 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
     g.way = COUNTER;
   }
   count_by_counters(kir, a->sum, &g.sum);
-  return join(b, &g, out);
+  return join_group(b, &g, out);
 }
 
 static bool names_buffer(const tc_kir_inst *inst) {

@@ -187,7 +187,7 @@ static uint64_t emit_ns(void) {
   return emit_took_ns;
 }
 
-static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemoryBufferRef *out) {
+static tc_status emit_module(const request *q, LLVMContextRef ctx, machine *m, LLVMMemoryBufferRef *out) {
   char *text = q->rescue->text, *error = NULL;
   size_t text_bytes = q->rescue->text_bytes;
   uint64_t start = tc_now_ns();
@@ -219,13 +219,13 @@ static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemo
 }
 
 // Fills *out with a zero-terminated copy of what LLVM printed.
-static tc_status run(const request *q, void **out, size_t *out_bytes) {
+static tc_status run_request(const request *q, void **out, size_t *out_bytes) {
   LLVMMemoryBufferRef buffer = NULL;
   machine *m;
   TC_TRY(take_machine(q->cpu, q->features, &m, q->rescue->text, q->rescue->text_bytes));
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, q->rescue);
-  tc_status st = emit(q, ctx, m, &buffer);
+  tc_status st = emit_module(q, ctx, m, &buffer);
   if (st == TC_OK && q->rescue->text[0] != 0) st = TC_ERR_COMPILE;  // a diagnostic
   if (st == TC_OK) {
     *out_bytes = LLVMGetBufferSize(buffer);
@@ -255,7 +255,7 @@ static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *te
   q->rescue = &here;
   rescuer = &here;
   if (setjmp(here.jump) == 0) {
-    st = run(q, out, out_bytes);
+    st = run_request(q, out, out_bytes);
   } else {
     st = TC_ERR_COMPILE;
   }
@@ -266,8 +266,9 @@ static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *te
   return st;
 }
 
-static tc_status compile(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits,
-                         tc_debug_lines lines, void **out_object, size_t *out_bytes, char *text, size_t text_bytes) {
+static tc_status compile_kernel(const tc_kir *kir, const char *name, const char *cpu, const char *features,
+                                int vector_bits, tc_debug_lines lines, void **out_object, size_t *out_bytes, char *text,
+                                size_t text_bytes) {
   request q = {kir, name, cpu, features, vector_bits, LLVMObjectFile, lines, NULL};
   return run_rescued(&q, out_object, out_bytes, text, text_bytes);
 }
@@ -299,7 +300,7 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
 #ifdef TC_LLVM_NO_ATEXIT
       .no_atexit = true,
 #endif
-      .compile = compile,
+      .compile = compile_kernel,
       .assembly = assembly,
       .host = host,
       .emit_ns = emit_ns,

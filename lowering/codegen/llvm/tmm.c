@@ -25,7 +25,7 @@ static LLVMValueRef stack_bytes(tc_llvm_build *b, unsigned bytes) {
   return tc_llvm_cast_pointer(b->entry, p, b->i8);
 }
 
-static bool call(tc_llvm_build *b, const char *name, LLVMValueRef *arg, unsigned n) {
+static bool call_intrinsic(tc_llvm_build *b, const char *name, LLVMValueRef *arg, unsigned n) {
   return tc_llvm_intrinsic(b, name, NULL, 0, arg, n) != NULL;
 }
 
@@ -49,7 +49,7 @@ static bool move_callers(tc_llvm_build *b, const char *name) {
     LLVMPositionBuilderAtEnd(b->b, body);
     LLVMValueRef arg[] = {LLVMConstInt(b->i8, t, 0), after(b, b->tmm_data, (uint64_t)t * TC_KIR_TMM_MOST * TMM_ROW),
                           LLVMConstInt(b->i64, TMM_ROW, 0)};
-    ok = call(b, name, arg, 3);
+    ok = call_intrinsic(b, name, arg, 3);
     LLVMBuildBr(b->b, next);
     LLVMPositionBuilderAtEnd(b->b, next);
   }
@@ -89,7 +89,7 @@ bool tc_llvm_enter_tmms(tc_llvm_build *b) {
   if (!has_all(b)) return false;
   b->tmm_config = stack_bytes(b, CONFIG_BYTES);
   b->tmm_data = stack_bytes(b, TC_KIR_TMMS * TC_KIR_TMM_MOST * TMM_ROW);
-  if (!call(b, "llvm.x86.sttilecfg", &b->tmm_config, 1)) return false;
+  if (!call_intrinsic(b, "llvm.x86.sttilecfg", &b->tmm_config, 1)) return false;
   LLVMValueRef in_use = is_nonzero(b, b->tmm_config, 0);
   LLVMBasicBlockRef next = block_behind(b), saves = block_behind(b);
   LLVMBuildCondBr(b->b, in_use, saves, next);
@@ -99,16 +99,16 @@ bool tc_llvm_enter_tmms(tc_llvm_build *b) {
   LLVMBuildBr(b->b, next);
   LLVMPositionBuilderAtEnd(b->b, next);
   LLVMValueRef own = own_config(b, shape);
-  return call(b, "llvm.x86.ldtilecfg", &own, 1);
+  return call_intrinsic(b, "llvm.x86.ldtilecfg", &own, 1);
 }
 
 bool tc_llvm_leave_tmms(tc_llvm_build *b) {
   if (b->tmm_config == NULL) return true;
-  if (!call(b, "llvm.x86.tilerelease", NULL, 0)) return false;
+  if (!call_intrinsic(b, "llvm.x86.tilerelease", NULL, 0)) return false;
   LLVMBasicBlockRef next = block_behind(b), restores = block_behind(b);
   LLVMBuildCondBr(b->b, is_nonzero(b, b->tmm_config, 0), restores, next);
   LLVMPositionBuilderAtEnd(b->b, restores);
-  if (!call(b, "llvm.x86.ldtilecfg", &b->tmm_config, 1)) return false;
+  if (!call_intrinsic(b, "llvm.x86.ldtilecfg", &b->tmm_config, 1)) return false;
   if (!move_callers(b, "llvm.x86.tileloadd64")) return false;
   LLVMMoveBasicBlockAfter(next, LLVMGetInsertBlock(b->b));
   LLVMBuildBr(b->b, next);
@@ -124,7 +124,7 @@ static bool move_tmm(tc_llvm_build *b, const tc_kir_inst *inst, const char *name
   if (p == NULL || apart == NULL) return false;
   apart = LLVMBuildMul(b->b, apart, LLVMConstInt(b->i64, (uint64_t)element, 0), "");
   LLVMValueRef arg[] = {LLVMConstInt(b->i8, tmm, 0), tc_llvm_cast_pointer(b->b, p, b->i8), apart};
-  return call(b, name, arg, 3);
+  return call_intrinsic(b, name, arg, 3);
 }
 
 LLVMValueRef tc_llvm_tmm(tc_llvm_build *b, const tc_kir_inst *inst) {
@@ -140,10 +140,10 @@ LLVMValueRef tc_llvm_tmm(tc_llvm_build *b, const tc_kir_inst *inst) {
     number[k] = LLVMConstInt(b->i8, of[k].at, 0);
   }
   switch (inst->op) {
-    case TC_IR_TMM_ZERO: ok = call(b, "llvm.x86.tilezero", number, 1); break;
+    case TC_IR_TMM_ZERO: ok = call_intrinsic(b, "llvm.x86.tilezero", number, 1); break;
     case TC_IR_TMM_LOAD: ok = move_tmm(b, inst, "llvm.x86.tileloadd64", of[0].at); break;
     case TC_IR_TMM_STORE: ok = move_tmm(b, inst, "llvm.x86.tilestored64", of[0].at); break;
-    default: ok = call(b, name[inst->op - TC_IR_TMM_DOT], number, 3); break;
+    default: ok = call_intrinsic(b, name[inst->op - TC_IR_TMM_DOT], number, 3); break;
   }
   return ok ? LLVMConstNull(b->i64) : NULL;
 }
