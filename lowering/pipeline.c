@@ -290,7 +290,7 @@ static tc_status build_steps(tc_builder *b, uint64_t *graph) {
   return TC_OK;
 }
 
-static tc_status build(tc_builder *b) {
+static tc_status build_program(tc_builder *b) {
   uint64_t graph;
   TC_TRY(build_steps(b, &graph));
   uint64_t start = tc_ticks();
@@ -454,7 +454,7 @@ static tc_status lower(tc_plan *plan) {
   if (!p) return no_room();
   tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
-  if (st == TC_OK) st = build(&b);
+  if (st == TC_OK) st = build_program(&b);
   if (st == TC_OK && tc_profile_is_on()) keep_facts(&b);
   fini_builder(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
@@ -523,7 +523,7 @@ tc_status tc_pipeline_lower_steps(tc_plan *plan, tc_program **out) {
 
 // ---- the interface lazy sees ----
 
-static void clear(void) {
+static void clear_caches(void) {
   tc_tier_up_stop();
   tc_constant_cache_clear();
   tc_kernel_cache_clear();
@@ -550,6 +550,6 @@ const tc_lowering_ops tc_lowering = {
     .describe = describe,
     .isa = isa_name,
     .host_peak_rates = tc_host_peak_rates,
-    .clear = clear,
+    .clear = clear_caches,
     .stats = stats,
 };

@@ -60,7 +60,7 @@ static bool adds_bias(const tc_library_gemm *v, tc_gpu *g) {
   return st != TC_OK || n > 0;
 }
 
-static tc_library_gemm_way ask(const tc_library_gemm *v, tc_gpu *g) {
+static tc_library_gemm_way ask_library(const tc_library_gemm *v, tc_gpu *g) {
   const tc_gpu_matmul_facts *f = &v->work.matmul;
   if (!tc_library_gemm_may_sum(f->type, f->k)) return TC_LIBRARY_GEMM_NEVER;
   return tc_library_gemm_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k,
@@ -70,12 +70,12 @@ static tc_library_gemm_way ask(const tc_library_gemm *v, tc_gpu *g) {
 bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch,
                             tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
-  tc_library_gemm_way way = ask(v, g);
+  tc_library_gemm_way way = ask_library(v, g);
   *out = NULL;
   if (way != TC_LIBRARY_GEMM_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
     v->after = TC_AFTER_MORE, v->result = v->node, v->work.matmul.epilogue = TC_GPU_NO_EPILOGUE;
     v->moves[2] = v->moves[3] = false;  // the result and the bias belong to the epilogue kernel
-    way = ask(v, g);
+    way = ask_library(v, g);
   }
   if (way == TC_LIBRARY_GEMM_NEVER) return false;
   return way == TC_LIBRARY_GEMM_TIMED ? measured(v, gr, gp, scratch, out) : tc_library_make_first(g, &v->work, out);

@@ -139,7 +139,7 @@ tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const
   return db;
 }
 
-static void tell(const char *key, const verdict *v, const char *how) {
+static void tell_verdict(const char *key, const verdict *v, const char *how) {
   uint64_t won = v->library ? v->library_ns : v->generated_ns, lost = v->library ? v->generated_ns : v->library_ns;
   tc_log_line(TC_LOG_TUNE, "%s: %s by %s, %.4g us, and %.4g", key, v->library ? "the library's" : "generated", how,
               (double)won * 1e-3, (double)lost * 1e-3);
@@ -152,7 +152,7 @@ bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
   tc_library_gemm_times t;
   bool known = tc_tuning_db_find(&c->db, c->key, value) && read_verdict(value, &found);
   if (known && (!found.library || make_call(c->gpu, c->work, &found.algorithm, out))) {
-    tell(c->key, &found, "a former measurement");
+    tell_verdict(c->key, &found, "a former measurement");
     return found.library;
   }
   if (!c->measure(c->arg, &t)) return false;
@@ -161,7 +161,7 @@ bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
   tc_tuning_db_put(&c->db, c->key, value, t.n_timed);
   if (!read_verdict(value, &found) || (found.library && !make_call(c->gpu, c->work, &found.algorithm, out)))
     return false;
-  tell(c->key, &found, "measurement");
+  tell_verdict(c->key, &found, "measurement");
   return found.library;
 }
 

@@ -391,7 +391,7 @@ static void destroy_plans(tc_loaded_plan *list, uint32_t n) {
   }
 }
 
-static void destroy(tc_program_file *p) {
+static void destroy_file(tc_program_file *p) {
   const tc_tcx_image *x = p->x;
   if (x) destroy_plans(p->plan, x->n_combinations);
   // Control flow in a body retains bodies before it.
@@ -416,32 +416,32 @@ static tc_status load_image(tc_program_file *p) {
   return TC_OK;
 }
 
-static tc_program_file *load(const char *path, const void *data, size_t bytes) {
+static tc_program_file *load_file(const char *path, const void *data, size_t bytes) {
   tc_program_file *p = tc_calloc(1, sizeof *p);
   tc_status st = !p ? no_room() : path ? tc_tcx_open(path, &p->x) : tc_tcx_open_memory(data, bytes, &p->x);
   if (st == TC_OK) st = load_image(p);
-  if (st != TC_OK && p) destroy(p), p = NULL;
+  if (st != TC_OK && p) destroy_file(p), p = NULL;
   return p;
 }
 
 tc_program_file *tc_program_load_at(const char *path, tc_site site) {
   if (!path) return tc_fail(TC_ERR_ARG, "program_load", site, "path is NULL"), NULL;
   if (!tc_enter("program_load", site)) return NULL;
-  tc_program_file *p = load(path, NULL, 0);
+  tc_program_file *p = load_file(path, NULL, 0);
   tc_leave();
   return p;
 }
 
 tc_program_file *tc_program_load_memory_at(const void *data, size_t bytes, tc_site site) {
   if (!tc_enter("program_load_memory", site)) return NULL;
-  tc_program_file *p = load(NULL, data, bytes);
+  tc_program_file *p = load_file(NULL, data, bytes);
   tc_leave();
   return p;
 }
 
 void tc_program_close(tc_program_file *p) {
   if (!p || !tc_enter("program_close", 0)) return;
-  destroy(p);
+  destroy_file(p);
   tc_leave();
 }
 

@@ -192,7 +192,7 @@ static tc_status draw(run *r) {
 }
 
 // Takes memory for the outputs that have none yet, and runs.
-static tc_status launch(run *r) {
+static tc_status launch_run(run *r) {
   const tc_plan *plan = &r->l->plan;
   const tc_tcx_plan *f = r->l->file;
   if (TC_UNLIKELY(!atomic_load_explicit(&r->l->divided, memory_order_acquire)))
@@ -258,7 +258,7 @@ static tc_status run_tensors(const tc_program_file *p, int n, const tc_program_i
   tc_status st = find_inputs(&r, n, inputs ? &inputs->name : NULL, sizeof *inputs);
   for (uint32_t i = 0; i < p->x->n_inputs && st == TC_OK; i++) st = take_tensor(&r, i, inputs[r.given[i]].value, site);
   if (st == TC_OK) st = find_plan(&r);
-  if (st == TC_OK) st = launch(&r);
+  if (st == TC_OK) st = launch_run(&r);
   if (st == TC_OK) st = publish(&r, outputs);
   end_run(&r);
   return st;
@@ -356,7 +356,7 @@ static tc_status run_arrays(const tc_program_file *p, int n_in, const tc_program
   if (st == TC_OK) st = find_plan(&r);
   if (st == TC_OK) st = bind_outputs(&r, n_out, out, number);
   if (st == TC_OK) st = check_overlap(n_in, in, n_out, out);
-  if (st == TC_OK) st = launch(&r);
+  if (st == TC_OK) st = launch_run(&r);
   if (st == TC_OK) copy_outputs(&r, n_out, out, number);
   end_run(&r);
   tc_free(number);

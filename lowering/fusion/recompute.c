@@ -161,7 +161,7 @@ static void add_source(chain *c, uint32_t n) {
 
 // Collects what a recomputation of n reads and computes. It follows elementwise values and views
 // down to nodes that have memory, or would need it. count: elements of the value.
-static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
+static void walk_chain(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += cost_of(w, n);
   tc_count(TC_PASS_RECOMPUTE, 1 + (uint64_t)x->n_in);
@@ -178,7 +178,7 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
     if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))
       add_source(c, s);
     else
-      walk(w, s, count, c);
+      walk_chain(w, s, count, c);
   }
 }
 
@@ -269,7 +269,7 @@ static chain narrow_source(const work *w, uint32_t n) {
 static price judge(const work *w, uint32_t n, chain *c) {
   chain near = narrow_source(w, n);
   *c = (chain){.ok = true};
-  walk(w, n, w->g->node[n].shape->count, c);
+  walk_chain(w, n, w->g->node[n].shape->count, c);
   price whole = price_of(w, n, c), part = price_of(w, n, &near);
   if (!part.ok || (whole.ok && whole.saved - whole.spent >= part.saved - part.spent)) return whole;
   *c = near;

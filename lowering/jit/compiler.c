@@ -39,7 +39,7 @@ static void find_compiler(void) {
            tc_compiler_isa()->name, facts);
 }
 
-static void init(void) {
+static void init_compiler(void) {
   pthread_once(&self.found, find_compiler);
 }
 
@@ -60,14 +60,14 @@ static const tc_codegen *compiler(void) {
 }
 
 const char *tc_compiler_head(void) {
-  init();
+  init_compiler();
   return self.head;
 }
 
 // ---- compiling ----
 
 void tc_compiler_begin(void) {
-  init();
+  init_compiler();
   pthread_rwlock_rdlock(&compiling);
 }
 
@@ -97,7 +97,7 @@ uint64_t tc_compiler_emit_ns(void) {
 
 tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes,
                            tc_codegen_code *out) {
-  init();
+  init_compiler();
   return self.row->load(kir, name, object, bytes, NULL, out);
 }
 

@@ -31,7 +31,7 @@ static bool find_compiler(const tc_isa *foreign) {
   return there;
 }
 
-static void find(void) {
+static void find_target(void) {
   const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL;
   char features[TC_HOST_FEATURES_BYTES];
   tc_host_features(features);
@@ -46,12 +46,12 @@ static void find(void) {
   self.compiles = there && !self.is_foreign;
 }
 
-static void init(void) {
-  pthread_once(&self.found, find);
+static void find_target_once(void) {
+  pthread_once(&self.found, find_target);
 }
 
 const tc_isa *tc_compiler_isa(void) {
-  init();
+  find_target_once();
   return planned ? planned : self.isa;
 }
 
@@ -64,16 +64,16 @@ int tc_compiler_vector_bytes(void) {
 }
 
 bool tc_compiler_compiles(void) {
-  init();
+  find_target_once();
   return self.compiles;
 }
 
 bool tc_compiler_interprets(void) {
-  init();
+  find_target_once();
   return !self.compiles && !self.is_foreign;
 }
 
 const char *tc_cpu_target_build(void) {
-  init();
+  find_target_once();
   return self.build;
 }

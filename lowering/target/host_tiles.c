@@ -18,11 +18,11 @@
 #define REQUEST_PERMISSION 0x1023L
 #define TILE_DATA 18L
 
-static int ask(void) {
+static int ask_permission(void) {
   return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 ? 0 : errno;
 }
 #else
-static int ask(void) {
+static int ask_permission(void) {
   return ENOSYS;
 }
 #endif
@@ -40,7 +40,7 @@ static void ask_once(void) {
     snprintf(self.sentence, sizeof self.sentence, "no matrix tiles (AMX): this processor has none");
     return;
   }
-  const int error = ask();
+  const int error = ask_permission();
   self.permitted = error == 0;
   if (error != 0)
     snprintf(self.sentence, sizeof self.sentence, "no matrix tiles (AMX): the kernel refuses them to this process: %s",
