@@ -41,7 +41,7 @@ static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * p,
   }
 }
 
-static int look(struct dl_phdr_info *info, size_t size, void *arg) {
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *arg) {
   search *s = arg;
   uint64_t begin = UINT64_MAX, end = 0;
   (void)size;
@@ -67,7 +67,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg) {
 void tc_profile_modules_each_new(void *const *address, int n, void (*tell)(const tc_profile_module *m)) {
   for (int i = 0; i < n; i++) {
     search s = {.address = (uint64_t)(uintptr_t)address[i]};
-    if (is_told(s.address) || n_told == MOST || !dl_iterate_phdr(look, &s)) continue;
+    if (is_told(s.address) || n_told == MOST || !dl_iterate_phdr(look_at_module, &s)) continue;
     told[n_told].begin = s.found.begin, told[n_told].end = s.found.end;
     n_told++;
     tell(&s.found);

@@ -57,7 +57,7 @@ static bool sleep_until(uint64_t at_ns) {
   return pthread_cond_timedwait(&self.change, &self.lock, &t) != ETIMEDOUT;
 }
 
-static void *look(void *arg) {
+static void *look_for_hangs(void *arg) {
   (void)arg;
   tc_inside = 1;  // a log sink is called from here, too
   pthread_mutex_lock(&self.lock);
@@ -125,7 +125,8 @@ void tc_watch_begin(tc_watch *w, uint32_t n_nodes) {
     pthread_join(self.thread, NULL);  // the thread is at its end
     self.runs = false;
   }
-  if (!self.runs && !self.unable) self.left = false, self.runs = tc_thread_start(&self.thread, look, NULL) == 0;
+  if (!self.runs && !self.unable)
+    self.left = false, self.runs = tc_thread_start(&self.thread, look_for_hangs, NULL) == 0;
   if (self.idle) pthread_cond_signal(&self.change);
   pthread_mutex_unlock(&self.lock);
 }

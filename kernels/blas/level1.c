@@ -12,7 +12,7 @@
 #define PLAIN_LENGTH (UINT64_C(1) << 24)
 
 // A type that is none has no kernels; anything else is left to check_vector.
-static tc_status check(const char *op, tc_type type, int64_t n) {
+static tc_status check_call(const char *op, tc_type type, int64_t n) {
   if (type != TC_F32 && type != TC_F64)
     return tc_fail(TC_ERR_DTYPE, op, 0, "type is %d; TC_F32 or TC_F64 expected", (int)type);
   return n < 0 ? FAIL("n is %lld; it may not be negative", (long long)n) : TC_OK;
@@ -35,13 +35,13 @@ static inline tc_status check_vector(const char *op, tc_type type, char name, in
 
 static tc_status check_two(const char *op, tc_type type, int64_t n, const void *x, int64_t incx, const void *y,
                            int64_t incy) {
-  TC_TRY(check(op, type, n));
+  TC_TRY(check_call(op, type, n));
   TC_TRY(check_vector(op, type, 'x', n, x, incx));
   return check_vector(op, type, 'y', n, y, incy);
 }
 
 static tc_status check_one(const char *op, tc_type type, int64_t n, const void *x, int64_t incx) {
-  TC_TRY(check(op, type, n));
+  TC_TRY(check_call(op, type, n));
   if (incx < 1) return FAIL("incx is %lld; at least 1 expected", (long long)incx);
   return check_vector(op, type, 'x', n, x, incx);
 }
@@ -57,7 +57,7 @@ static double rounded(tc_type type, double x) {
 
 tc_status tc_blas_axpy(tc_type type, int64_t n, double alpha, const void *x, int64_t incx, void *y, int64_t incy) {
   if (rounded(type, alpha) == 0) {
-    TC_TRY(check("axpy", type, n));
+    TC_TRY(check_call("axpy", type, n));
     return check_vector("axpy", type, 'y', n, y, incy);
   }
   TC_TRY(check_two("axpy", type, n, x, incx, y, incy));

@@ -43,7 +43,7 @@ static int64_t count(const int64_t *d) {
 }
 
 // Writes the i-th position of a box of extents d.
-static void place(const int64_t *d, int64_t i, int64_t *at) {
+static void place_index(const int64_t *d, int64_t i, int64_t *at) {
   at[0] = i % d[0], at[1] = i / d[0] % d[1], at[2] = i / (d[0] * d[1]);
 }
 
@@ -88,7 +88,7 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
     ctype sum[TC_SPAN] = {0}; \
     int64_t r[AXES], h, w0 = (group * g->o + o) * g->wo; \
     for (int64_t tap = 0; tap < count(g->r); tap++) { \
-      place(g->r, tap, r); \
+      place_index(g->r, tap, r); \
       if (!read_at(g, p, r, &h)) continue; \
       for (int64_t c = 0; c < g->c; c++) \
         add_##suffix(g->x, image * g->xn + h + (group * g->c + c) * g->xc, g->w, w0 + c * g->wc + offset(r, g->sr), \
@@ -102,7 +102,7 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
     ctype sum[TC_SPAN] = {0}; \
     int64_t r[AXES], p; \
     for (int64_t tap = 0; tap < count(g->r); tap++) { \
-      place(g->r, tap, r); \
+      place_index(g->r, tap, r); \
       if (!window_at(g, h, r, &p)) continue; \
       for (int64_t o = group * g->o; o < (group + 1) * g->o; o++) \
         add_##suffix(g->y, image * g->yn + p + o * g->yo, g->w, o * g->wo + c * g->wc + offset(r, g->sr), g->wc, n, \
@@ -116,7 +116,7 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
     int64_t p[AXES], h; \
     for (int64_t image = 0; image < g->n; image++) { \
       for (int64_t i = 0; i < count(g->p); i++) { \
-        place(g->p, i, p); \
+        place_index(g->p, i, p); \
         if (!read_at(g, p, r, &h)) continue; \
         int64_t from = image * g->xn + h + (group * g->c + c) * g->xc; \
         add_##suffix(g->y, image * g->yn + offset(p, g->sp) + (group * g->o + o) * g->yo, g->x, from, g->xc, n, sum); \
@@ -133,7 +133,7 @@ tc_status tc_ref_conv(const tc_ref_call *call) {
   describe(&g, call, &call->in[0], &call->in[1], &call->out);
   for (int64_t i = 0; i < g.n * g.groups * count(g.p); i++) {
     int64_t p[AXES], outer = i / count(g.p);
-    place(g.p, i % count(g.p), p);
+    place_index(g.p, i % count(g.p), p);
     for (int64_t o = 0; o < g.o; o += TC_SPAN)
       (tc_ref_is_float(g.y->type) ? forward_f64 : forward_i64)(&g, outer / g.groups, outer % g.groups, p, o,
                                                                TC_MIN(TC_SPAN, g.o - o));
@@ -146,7 +146,7 @@ tc_status tc_ref_conv_input(const tc_ref_call *call) {
   describe(&g, call, &call->out, &call->in[1], &call->in[0]);
   for (int64_t i = 0; i < g.n * g.groups * count(g.h); i++) {
     int64_t h[AXES], outer = i / count(g.h);
-    place(g.h, i % count(g.h), h);
+    place_index(g.h, i % count(g.h), h);
     for (int64_t c = 0; c < g.c; c += TC_SPAN)
       (tc_ref_is_float(g.x->type) ? input_f64 : input_i64)(&g, outer / g.groups, outer % g.groups, h, c,
                                                            TC_MIN(TC_SPAN, g.c - c));
@@ -159,7 +159,7 @@ tc_status tc_ref_conv_weight(const tc_ref_call *call) {
   describe(&g, call, &call->in[0], &call->out, &call->in[1]);
   for (int64_t i = 0; i < g.groups * g.o * count(g.r); i++) {
     int64_t r[AXES], outer = i / count(g.r);
-    place(g.r, i % count(g.r), r);
+    place_index(g.r, i % count(g.r), r);
     for (int64_t c = 0; c < g.c; c += TC_SPAN)
       (tc_ref_is_float(g.w->type) ? weight_f64 : weight_i64)(&g, outer / g.o, outer % g.o, r, c,
                                                              TC_MIN(TC_SPAN, g.c - c));

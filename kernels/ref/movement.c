@@ -149,7 +149,7 @@ tc_status tc_ref_flip(const tc_ref_call *call) {
   return TC_OK;
 }
 
-static void fill(const tc_view *out, uint64_t arg) {
+static void fill_view(const tc_view *out, uint64_t arg) {
   static const int64_t zeros[TC_MAX_RANK];
   uint64_t elem = 0;
   double value;
@@ -165,7 +165,7 @@ static void fill(const tc_view *out, uint64_t arg) {
 tc_status tc_ref_pad(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t dim[TC_MAX_RANK], in_at = 0, out_at = 0;
-  fill(out, call->arg[0]);
+  fill_view(out, call->arg[0]);
   for (int d = 0; d < in->rank; d++) {
     int64_t low = (int64_t)call->attr[d], high = (int64_t)call->attr[in->rank + d];
     dim[d] = in->dim[d] + TC_MIN(low, 0) + TC_MIN(high, 0);

@@ -156,7 +156,7 @@ static void visit_element(tc_walk *w, tc_segment *s, uint32_t n) {
   if (at->adjoint[control] == TC_NODE_ERR) at->adjoint[control] = tc_walk_use_again(w, e->adjoint);
 }
 
-static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
+static void visit_node(tc_walk *w, tc_segment *s, uint32_t n) {
   tc_node g = s->adjoint[n];
   uint8_t flags = tc_walk_flag(w, s, n);
   tc_count(TC_PASS_WALK, 1);
@@ -233,7 +233,7 @@ static void run_walk(tc_walk *w, tc_node y, tc_node g) {
   tc_node *first = s && g != TC_NODE_ERR ? tc_walk_adjoint(w, s, y) : NULL;
   if (first) *first = tc_rec_cast(t, g, tc_node_type(t, y));
   for (; s && t->op_status == TC_OK; s = s->next)
-    for (uint32_t i = s->n; i-- > 0;) visit(w, s, i);
+    for (uint32_t i = s->n; i-- > 0;) visit_node(w, s, i);
   give_params(w);
   tc_rec_tape(t, tape);
 }
@@ -253,7 +253,7 @@ static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) 
   if (t->op_status == TC_OK && t->outline)
     tc_rec_fail(t, TC_ERR_STATE, "a body of control flow gives parameters no gradients: tc_grads_of makes them values");
   tc_walk w = {.t = t,
-               .visit = visit,
+               .visit = visit_node,
                .create_graph = flags & TC_CREATE_GRAPH,
                .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
   tc_node node = tc_op_in(t, y), g = grad.gen ? tc_op_in(t, grad) : TC_NODE_ERR;
@@ -326,7 +326,7 @@ tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
     tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
   tc_walk w = {.t = t,
-               .visit = visit,
+               .visit = visit_node,
                .create_graph = flags & TC_CREATE_GRAPH,
                .retain = (flags & (TC_RETAIN | TC_CREATE_GRAPH)) || t->outline,
                .xs = xs,

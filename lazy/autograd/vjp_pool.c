@@ -35,7 +35,7 @@ typedef struct looks {
   tc_node window, place;
 } looks;
 
-static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step, int64_t pitch) {
+static looks look_at_windows(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step, int64_t pitch) {
   int64_t l = p->d.dim[p->first + i];
   looks at = {TC_NODE_ERR, TC_NODE_ERR};
   int64_t *window = tc_malloc((size_t)l * sizeof *window);
@@ -77,7 +77,7 @@ static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place) {
   bool some = place != TC_NODE_ERR;
   for (int i = p->n; i-- > 0; pitch *= p->size[i], step *= p->out[i]) {
     n_windows *= reach(p, i), count *= p->d.dim[p->first + i];
-    for (int64_t back = 0; back < reach(p, i); back++) at[i][back] = look(v, p, i, back, step, pitch);
+    for (int64_t back = 0; back < reach(p, i); back++) at[i][back] = look_at_windows(v, p, i, back, step, pitch);
   }
   tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d),
           line = TC_SHAPE(count);
@@ -114,7 +114,7 @@ static tc_node scattered(tc_vjp *v, const tc_pool *p, tc_node place) {
 static tc_node spread(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   tc_node sum = TC_NODE_ERR;
   for (int64_t back = reach(p, i); back-- > 0 && g != TC_NODE_ERR;) {
-    looks at = look(v, p, i, back, 1, 1);
+    looks at = look_at_windows(v, p, i, back, 1, 1);
     if (at.window == TC_NODE_ERR || at.place == TC_NODE_ERR) return TC_NODE_ERR;
     tc_node mine = tc_pool_on_axis(v->t, num(v, TC_OP_GE, at.place, 0), p->d.rank, p->first + i);
     sum = plus(v, sum, only_where(v, mine, tc_rec_index_select(v->t, g, p->first + i, at.window)));

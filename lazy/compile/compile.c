@@ -186,7 +186,7 @@ static void make_latest(tc_compiled *c, const graph *g) {
   atomic_store_explicit(&c->latest, n, memory_order_relaxed);
 }
 
-static bool take(tc_trace *t, const call *k, const tc_fragment *f) {
+static bool take_fragment(tc_trace *t, const call *k, const tc_fragment *f) {
   const tc_node *operand = t->operand + k->n_in + k->n_num;
   tc_node first = tc_fragment_append(t, f, operand);
   if (first == TC_NODE_ERR || !tc_fragment_effects(t, f, k->in, operand, first) ||
@@ -212,7 +212,7 @@ static tc_status take_call(const call *k, bool *taken, miss *m) {
   const graph *g = NULL;
   int nth = 0;
   for (; arg && !*taken && (g = find_graph(t, k, &nth, &failed)) != NULL; nth++) {
-    *taken = take(t, k, g->fragment);
+    *taken = take_fragment(t, k, g->fragment);
     if (TC_UNLIKELY(t->op_status != TC_OK)) break;
     if (nth == 0 && !*taken) failed.kind = TC_GUARD_OWNER;
     if (nth && *taken) make_latest(k->c, g);

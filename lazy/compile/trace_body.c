@@ -52,7 +52,7 @@ static tc_tensor make_stand_in(tc_trace *t, const tracing *b, int i) {
   return tc_trace_handle(t, n, false);
 }
 
-static tc_status begin(tracing *b) {
+static tc_status begin_tracing(tracing *b) {
   tc_trace *t = tc_op_begin(b->name, b->site);
   if (t->op_status != TC_OK) return tc_op_done(t);
   tc_capture_begin(t, &b->capture);
@@ -214,7 +214,7 @@ tc_status tc_body_trace(const char *name, tc_compile_fn fn, void *user, const tc
   *f = NULL, *why = (tc_no_fragment){.may_pass = false};
   for (int i = 0; i < n_out; i++) out[i] = (tc_tensor){0, 0};
   tc_status st = allocate(&b);
-  if (st == TC_OK) st = begin(&b);
+  if (st == TC_OK) st = begin_tracing(&b);
   if (st == TC_OK) {
     tc_scope scope = tc_scope_begin_at(site);
     tc_open_ends before = tc_open_ends_now();

@@ -91,7 +91,7 @@ static size_t unsigned_bytes(DLDataType d) {
   return is_unsigned && tc_foreign_unsigned(d.bits / 8) != TC_N_TYPES ? d.bits / 8 : 0;
 }
 
-static tc_status check(const char *op, const DLTensor *d, tc_site site) {
+static tc_status check_tensor(const char *op, const DLTensor *d, tc_site site) {
   int device = (int)d->device.device_type;
   if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
     return tc_fail(TC_ERR_DEVICE, op, site, "the tensor is on DLPack's device %d, not in the host's memory", device);
@@ -113,7 +113,7 @@ static tc_status check(const char *op, const DLTensor *d, tc_site site) {
 
 static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void *), void *m, tc_site site) {
   TC_CALLED_AS(op);
-  tc_status st = check(op, d, site);
+  tc_status st = check_tensor(op, d, site);
   if (st != TC_OK) return release(m), tc_poison(st);
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
   if (unsigned_bytes(d->dtype)) {

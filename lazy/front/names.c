@@ -16,7 +16,7 @@ static uint32_t hash(const char *s) {  // FNV-1a
 }
 
 // Where name is in the table, or would be.
-static uint32_t place(const tc_names *names, const char *name) {
+static uint32_t place_of(const tc_names *names, const char *name) {
   uint32_t at = hash(name) & (names->n_table - 1);
   while (names->table[at] && strcmp(names->name[names->table[at] - 1], name) != 0) at = (at + 1) & (names->n_table - 1);
   return at;
@@ -30,14 +30,14 @@ static bool grow(tc_names *names) {
   if (!name || !table) return free(table), false;
   free(names->table);
   names->table = table, names->n_table = (uint32_t)cap * 2, names->cap = cap;
-  for (int i = 0; i < names->n; i++) table[place(names, name[i])] = (uint32_t)i + 1;
+  for (int i = 0; i < names->n; i++) table[place_of(names, name[i])] = (uint32_t)i + 1;
   return true;
 }
 
 bool tc_names_add(tc_names *names, const char *name) {
   if (names->n == names->cap && !grow(names)) return false;
   if (!(names->name[names->n] = strdup(name))) return false;
-  names->table[place(names, name)] = (uint32_t)++names->n;
+  names->table[place_of(names, name)] = (uint32_t)++names->n;
   return true;
 }
 
@@ -45,14 +45,14 @@ bool tc_names_add(tc_names *names, const char *name) {
 void tc_names_cut(tc_names *names, int n) {
   while (names->n > n) {
     char *last = names->name[names->n - 1];
-    names->table[place(names, last)] = 0;
+    names->table[place_of(names, last)] = 0;
     names->n--;
     free(last);
   }
 }
 
 int tc_names_find(const tc_names *names, const char *name) {
-  return names->n ? (int)names->table[place(names, name)] - 1 : -1;
+  return names->n ? (int)names->table[place_of(names, name)] - 1 : -1;
 }
 
 static size_t shared_beginning(const char *a, const char *b) {

@@ -40,7 +40,7 @@ static tc_status change_types(const char *op, tc_autocast_options o, bool given,
   return TC_OK;
 }
 
-static tc_status begin(const char *op, tc_autocast_options options, bool given, tc_site site) {
+static tc_status begin_region(const char *op, tc_autocast_options options, bool given, tc_site site) {
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = TC_OK;
   tc_trace *t = tc_trace_self();
@@ -58,11 +58,11 @@ static tc_status begin(const char *op, tc_autocast_options options, bool given, 
 }
 
 tc_status tc_autocast_begin_at(tc_type type, tc_site site) {
-  return begin("autocast_begin", (tc_autocast_options){.type = type}, true, site);
+  return begin_region("autocast_begin", (tc_autocast_options){.type = type}, true, site);
 }
 
 tc_status tc_autocast_begin_with_at(tc_autocast_options options, tc_site site) {
-  return begin("autocast_begin_with", options, options.type != (tc_type)0, site);
+  return begin_region("autocast_begin_with", options, options.type != (tc_type)0, site);
 }
 
 tc_status tc_autocast_end_at(tc_site site) {

@@ -117,7 +117,7 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
 }
 
 // Whether the flags and the memory may be borrowed; false after reporting.
-static bool check(tc_trace *t, const loan *l, int64_t *n) {
+static bool check_loan(tc_trace *t, const loan *l, int64_t *n) {
   if (!tc_host_data_check(t, l->data, &l->shape, l->type, n)) return false;
   if (l->flags == TC_READ_ONLY || l->flags == TC_WRITABLE || l->flags == TC_CONSTANT) return true;
   tc_rec_fail(t, TC_ERR_ARG, "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", l->flags);
@@ -129,7 +129,7 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   tc_trace *t = tc_op_begin("borrow", site);
   loan l = {data, shape, NULL, type, flags, release, arg};
   int64_t n;
-  return check(t, &l, &n) ? borrow(t, &l, n) : tc_op_end(t, TC_NODE_ERR);
+  return check_loan(t, &l, &n) ? borrow(t, &l, n) : tc_op_end(t, TC_NODE_ERR);
 }
 
 tc_tensor tc_borrow_strided_at(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags,
@@ -138,7 +138,7 @@ tc_tensor tc_borrow_strided_at(void *data, tc_dims shape, const int64_t *strides
   loan l = {data, shape, NULL, type, flags, release, arg};
   tc_strided s;
   int64_t n, span = 0;
-  if (!check(t, &l, &n)) return tc_op_end(t, TC_NODE_ERR);
+  if (!check_loan(t, &l, &n)) return tc_op_end(t, TC_NODE_ERR);
   if (strides && n) {
     int axis = tc_strided_fill(&s, &shape, strides, tc_type_bytes(type), &span);
     if (axis == TC_MAX_RANK)

@@ -94,7 +94,7 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
   return (c->x = a) != TC_NODE_ERR;
 }
 
-static bool open(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
+static bool open_conv(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
   *c = (conv){.n = n, .groups = o->groups ? o->groups : 1};
   if (c->groups < 1)
     return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld; at least 1 is needed", (long long)c->groups), false;
@@ -127,7 +127,7 @@ static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight
   tc_trace *t = tc_op_begin(name, site);
   conv c;
   tc_dims out;
-  if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, false)) return tc_op_end(t, TC_NODE_ERR);
+  if (!open_conv(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, false)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++) {
     int64_t reach, size = c.dw.dim[2 + i], padded = c.dx.dim[2 + i] + 2 * c.padding[i];
     if (c.extra[i]) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is for transposed convolution"));
@@ -145,7 +145,7 @@ static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_te
   tc_trace *t = tc_op_begin(name, site);
   conv c;
   tc_dims out;
-  if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, true)) return tc_op_end(t, TC_NODE_ERR);
+  if (!open_conv(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, true)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++) {
     if (c.extra[i] >= TC_MAX_OF(c.stride[i], c.dilation[i]))
       return tc_op_end(

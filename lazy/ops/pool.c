@@ -42,7 +42,7 @@ static int64_t first_empty(const tc_pool *p, int i) {
   return -1;
 }
 
-static bool open(tc_trace *t, tc_pool *p, tc_node a, int n, const tc_dims *size, const tc_pool_options *o) {
+static bool open_pool(tc_trace *t, tc_pool *p, tc_node a, int n, const tc_dims *size, const tc_pool_options *o) {
   if (a == TC_NODE_ERR) return false;
   *p = (tc_pool){.n = n, .d = *tc_node_dims(t, a)};
   p->first = p->d.rank - n;
@@ -217,7 +217,7 @@ static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc
   tc_node a = tc_op_in(t, x);
   tc_pool p;
   bool moved;
-  if (!open(t, &p, a, n, &size, options)) return tc_op_end(t, TC_NODE_ERR);
+  if (!open_pool(t, &p, a, n, &size, options)) return tc_op_end(t, TC_NODE_ERR);
   if (options->exclude_padding || options->divisor_override)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "exclude_padding and divisor_override are for averages"));
   a = as_it_lies(t, &p, a, &moved);
@@ -267,7 +267,7 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
     if (o->dilation.dim[i] != 1)
       return tc_op_end(
           t, tc_rec_fail(t, TC_ERR_ARG, "dilation is %lld; it is for max pooling", (long long)o->dilation.dim[i]));
-  if (!open(t, &p, a, n, &size, o)) return tc_op_end(t, TC_NODE_ERR);
+  if (!open_pool(t, &p, a, n, &size, o)) return tc_op_end(t, TC_NODE_ERR);
   a = as_it_lies(t, &p, a, &moved);
   a = f_widen(t, a);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);

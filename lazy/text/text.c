@@ -54,7 +54,7 @@ static char *word(reader *r) {
   return w;
 }
 
-static void *copy(reader *r, const void *from, size_t bytes) {
+static void *copy_of(reader *r, const void *from, size_t bytes) {
   void *p = tc_arena_alloc(&r->x->arena, bytes + 1);
   if (p && bytes) memcpy(p, from, bytes);
   return p;
@@ -127,7 +127,7 @@ static tc_status read_lists(reader *r, tc_text_node *x) {
     if (now >= 0) {
       list = now;
     } else if (strcmp(w, "@") == 0) {
-      if (!(x->site = copy(r, r->at, strlen(r->at)))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+      if (!(x->site = copy_of(r, r->at, strlen(r->at)))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
       break;
     } else if (*w == '%' && list == 0) {
       if (x->n_in == MAX_WORDS || !number(w, *count_of(r), &in[x->n_in++]))
@@ -141,9 +141,9 @@ static tc_status read_lists(reader *r, tc_text_node *x) {
       return bad(r, "%.20s is not understood", w);
     }
   }
-  x->in = copy(r, in, (size_t)x->n_in * sizeof in[0]);
-  x->attr = copy(r, word_of[0], (size_t)x->n_attr * sizeof x->attr[0]);
-  x->arg = copy(r, word_of[1], (size_t)x->n_arg * sizeof x->arg[0]);
+  x->in = copy_of(r, in, (size_t)x->n_in * sizeof in[0]);
+  x->attr = copy_of(r, word_of[0], (size_t)x->n_attr * sizeof x->attr[0]);
+  x->arg = copy_of(r, word_of[1], (size_t)x->n_arg * sizeof x->arg[0]);
   return x->in && x->attr && x->arg ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
 }
 
@@ -188,7 +188,8 @@ static tc_status end_body(reader *r) {
   if (!b) return bad(r, "results of no body");
   for (char *w; (w = word(r));)
     if (b->n_out == MAX_WORDS || !number(w, b->n, &out[b->n_out++])) return bad(r, "%.20s is no record of the body", w);
-  if (!(b->out = copy(r, out, (size_t)b->n_out * sizeof out[0]))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  if (!(b->out = copy_of(r, out, (size_t)b->n_out * sizeof out[0])))
+    return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
   *(r->x->last_body ? r->x->last_body : &r->x->body) = b;
   r->x->last_body = &b->next, r->body = NULL;
   return TC_OK;
