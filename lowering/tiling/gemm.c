@@ -552,7 +552,7 @@ static bool is_flag(int what) {
 
 // Appends the tiling with one field changed and the fields from `first` on chosen by the model, if
 // it is legal.
-static void add(trying *t, int what, int64_t value, int first) {
+static void add_tiling(trying *t, int what, int64_t value, int first) {
   tc_gemm_tiling given = *t->from;
   tc_tiling_params b;
   for (int i = first; i < TC_N_TILING; i++) given.of[i] = -1;
@@ -569,22 +569,22 @@ int tc_tiling_neighbours(const tc_matmul_facts *f, const tc_gemm_tiling *tiling,
   tc_tiling_params b;
   if (!tc_tiling_choose(&b, f, tiling)) return 0;
   for (int64_t lanes = most_lanes(size); lanes >= 1 && lanes * size * 2 > tc_compiler_vector_bytes(); lanes /= 2)
-    if (lanes != of[TC_TILING_LANES]) add(&t, TC_TILING_LANES, lanes, TC_TILING_ROWS);
+    if (lanes != of[TC_TILING_LANES]) add_tiling(&t, TC_TILING_LANES, lanes, TC_TILING_ROWS);
   for (int64_t rows = of[TC_TILING_ROWS] - 2; rows <= of[TC_TILING_ROWS] + 2; rows++)
-    if (rows != of[TC_TILING_ROWS]) add(&t, TC_TILING_ROWS, rows, TC_TILING_CHUNK);
+    if (rows != of[TC_TILING_ROWS]) add_tiling(&t, TC_TILING_ROWS, rows, TC_TILING_CHUNK);
   for (int flag = TC_TILING_TRANSPOSE; flag <= TC_TILING_BY_PANEL; flag++)
-    add(&t, flag, !of[flag],
-        flag == TC_TILING_TRANSPOSE  ? TC_TILING_LANES
-        : flag == TC_TILING_BY_PANEL ? TC_TILING_WIDEN_A
-                                     : flag);
-  add(&t, TC_TILING_CHUNK, f->of.k, TC_TILING_CHUNK);
-  add(&t, TC_TILING_CHUNK, TC_MIN(2 * of[TC_TILING_CHUNK], f->of.k), TC_TILING_CHUNK);
-  add(&t, TC_TILING_CHUNK, tc_ceil_div(of[TC_TILING_CHUNK], 2 * piece) * piece, TC_TILING_CHUNK);
+    add_tiling(&t, flag, !of[flag],
+               flag == TC_TILING_TRANSPOSE  ? TC_TILING_LANES
+               : flag == TC_TILING_BY_PANEL ? TC_TILING_WIDEN_A
+                                            : flag);
+  add_tiling(&t, TC_TILING_CHUNK, f->of.k, TC_TILING_CHUNK);
+  add_tiling(&t, TC_TILING_CHUNK, TC_MIN(2 * of[TC_TILING_CHUNK], f->of.k), TC_TILING_CHUNK);
+  add_tiling(&t, TC_TILING_CHUNK, tc_ceil_div(of[TC_TILING_CHUNK], 2 * piece) * piece, TC_TILING_CHUNK);
   const int64_t most[] = {b.n_panels, b.tiles};
   for (int i = 0; i < 2; i++) {
     int what = i ? TC_TILING_UNIT_TILES : TC_TILING_UNIT_PANELS;
     const int64_t values[] = {of[what] / 2, 2 * of[what], tc_ceil_div(most[i], 2), most[i]};
-    for (int j = 0; j < 4; j++) add(&t, what, TC_MIN(values[j], most[i]), TC_N_TILING);
+    for (int j = 0; j < 4; j++) add_tiling(&t, what, TC_MIN(values[j], most[i]), TC_N_TILING);
   }
   return t.n;
 }

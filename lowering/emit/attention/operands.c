@@ -24,7 +24,7 @@ enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };
 
 // Finds operand k in memory, through views. columns: its contiguous elements; a row vector's or a
 // mask's may have any stride.
-static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
+static bool find_operand(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
   tc_emit_ctx *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
@@ -90,12 +90,12 @@ bool tc_attention_take(tc_attention_emitter *p) {
   p->f = p->heads_as_rows ? p->group : p->l, p->a = p->n * p->hq * p->l / p->f;
   s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
   int mask = tail + 1 + p->has_length;
-  bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) &&
-            (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
+  bool ok = find_operand(p, 0, OF_QUERIES, p->e, &p->q) && find_operand(p, 1, OF_KEYS, p->e, &p->k) &&
+            (tail == 2 || find_operand(p, 2, OF_KEYS, p->ev, &p->v));
   if (p->backward)
-    ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 2, &p->sums) &&
-         find(p, 5, OF_ROWS, 1, &p->delta);
-  if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
+    ok = ok && find_operand(p, 3, OF_QUERIES, p->ev, &p->dout) && find_operand(p, 4, OF_ROWS, 2, &p->sums) &&
+         find_operand(p, 5, OF_ROWS, 1, &p->delta);
+  if (p->has_mask) ok = ok && find_operand(p, mask, OF_SCORES, p->keys, &p->mask);
   if (!ok) return false;
   p->scale = scalar(p, tail, p->acc);
   p->n_keys = i64(s, p->keys), p->first_seen = i64(s, 0);

@@ -18,7 +18,7 @@ typedef struct chunks {
   int stages;
 } chunks;
 
-static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
+static void fill_chunks(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
   tc_emit_ctx *s = p->at.s;
   tc_flash_fill(p, &x->a, first, limit, times(s, stage, x->a.stage));
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
@@ -42,14 +42,14 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
   tc_val zero = i64(s, 0), one = i64(s, 1);
   bool copies = x->a.copied || x->b.copied;
   begin_if(s, bin(s, TC_IR_LT, first, limit));
-  fill(p, x, first, limit, zero);
+  fill_chunks(p, x, first, limit, zero);
   end_if(s);
   tc_flash_commit(p, copies);
   tc_val row = loop(s, first, limit, p->chunk), next = plus(s, row, p->chunk);
   tc_flash_wait(p, copies);
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
   begin_if(s, bin(s, TC_IR_LT, next, limit));
-  fill(p, x, next, limit, sub(s, one, *stage));
+  fill_chunks(p, x, next, limit, sub(s, one, *stage));
   end_if(s);
   tc_flash_commit(p, copies);
   return row;
@@ -82,7 +82,8 @@ typedef struct kept {
   tc_val greatest, log, delta;
 } kept;
 
-static tc_val keep(tc_flash *p, const tc_attention_operand *f, tc_val row, int64_t column, tc_val there, bool scores) {
+static tc_val load_saved(tc_flash *p, const tc_attention_operand *f, tc_val row, int64_t column, tc_val there,
+                         bool scores) {
   tc_emit_ctx *s = p->at.s;
   tc_val at = plus(s, add(s, f->at, times(s, row, f->stride)), column);
   tc_val v = gather(s, f->buf, f->type, p->threads, splat(s, at, p->threads), there);
@@ -91,8 +92,8 @@ static tc_val keep(tc_flash *p, const tc_attention_operand *f, tc_val row, int64
 
 static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
   tc_attention_emitter *a = &p->at;
-  return (kept){keep(p, &a->sums, row, 0, there, true), keep(p, &a->sums, row, a->sums.col, there, true),
-                slopes ? keep(p, &a->delta, row, 0, there, false) : TC_NONE};
+  return (kept){load_saved(p, &a->sums, row, 0, there, true), load_saved(p, &a->sums, row, a->sums.col, there, true),
+                slopes ? load_saved(p, &a->delta, row, 0, there, false) : TC_NONE};
 }
 
 // Turns a score into a weight, and dout v^T into a slope (ds); both are zero where nothing is seen.
