@@ -139,7 +139,7 @@ static tc_shim_record *find_record(uintptr_t caller, uint32_t entry, int32_t buc
 
 // ---- Counting ----
 
-static void add(uint64_t *counter, uint64_t n) {
+static void add_count(uint64_t *counter, uint64_t n) {
   __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
@@ -206,10 +206,10 @@ tc_shim_record *tc_shim_profile_open(uintptr_t caller, uint32_t entry, tc_shim_c
     if (shape == TC_SHAPE_VEC) strided |= c->step[i] != 1;
     if (shape == TC_SHAPE_MAT) strided |= c->step[i] != c->rows[i] && c->columns[i] > 1;
   }
-  if (strided) add(&r->strided, 1);
+  if (strided) add_count(&r->strided, 1);
   if (hash != r->last_shape) {
     r->last_shape = hash;
-    if (tc_shim_seen_shape(hash)) add(&r->shapes, 1);
+    if (tc_shim_seen_shape(hash)) add_count(&r->shapes, 1);
     if ((double)c->m * (double)c->n >= r->dims[0] * r->dims[1]) {
       r->dims[0] = (double)c->m;
       r->dims[1] = (double)c->n;
@@ -223,15 +223,15 @@ void tc_shim_profile_close(tc_shim_call *c, bool is_direct) {
   uint64_t ticks = tc_shim_ticks() - c->start;
   tc_shim_record *r = c->record;
   bool is_complex = c->routine->type == 'c' || c->routine->type == 'z';
-  add(&r->calls, 1);
-  add(&r->ticks, ticks);
+  add_count(&r->calls, 1);
+  add_count(&r->ticks, ticks);
   add_double(&r->flops, is_complex ? 4 * c->flops : c->flops);
-  if (is_direct) add(&r->direct, 1);
+  if (is_direct) add_count(&r->direct, 1);
 }
 
 void tc_shim_profile_count(uintptr_t caller, uint32_t entry) {
   tc_shim_record *r = find_record(caller, entry, NOT_READ);
-  if (r) add(&r->calls, 1);
+  if (r) add_count(&r->calls, 1);
 }
 
 // ---- Reading ----
