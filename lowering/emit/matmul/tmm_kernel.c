@@ -217,17 +217,32 @@ static void multiply_step(tc_matmul_emitter *p, int m, int n, tc_val a, const pa
   }
 }
 
+// Prefetches, at a step of a block of rows and columns, its part of the next panel, which lies in
+// memory, to the second-level cache. The blocks of a group of rows prefetch all of it.
+// Measured: simple code, Intel with AMX, 1024x1024x1024 and more: 2 to 8 % of the time.
+static void prefetch_next_panel(tc_matmul_emitter *p, const panel_of_b *b, tc_val k, tc_val block) {
+  tc_emit_ctx *s = p->s;
+  const int64_t lines = (int64_t)p->by.lanes, line = line_of(TC_I32),
+                blocks = TC_MIN(p->by.a_tiles, p->by.unit_tiles) * (p->by.lanes / (block_columns(p) * SIDE)),
+                share = tc_ceil_div(lines, blocks);
+  tc_val next = add_i64(s, b->at, p->by.lanes * p->b.col);
+  tc_val at = add(s, add(s, next, times(s, k, SIDE * b->apart)), times(s, block, share * line));
+  for (int i = 0; i < share; i++) tc_build_prefetch(E, b->buf, add_i64(s, at, i * line), true);
+}
+
 // Multiplies a block of `m` registers of rows by `n` of columns, and stores its sums from element
-// `column` of the tile of sums on. a: its first packed register; b: at the block's first column.
+// `column` of the tile of sums on. a: its first packed register; b: the panel; block: its number in
+// the group of rows, or TC_NONE: nothing is prefetched.
 static void multiply_block(tc_matmul_emitter *p, int m, int n, tc_val a, panel_of_b b, const tc_matmul_unit *u,
-                           tc_val column) {
+                           tc_val column, tc_val block) {
   tc_emit_ctx *s = p->s;
   tc_val apart = i64(s, p->by.lanes), many = sub(s, u->k1, u->k0);
   tc_val steps = copies_last(p) ? div_by(s, many, SIDE) : steps_between(p, u->k0, u->k1);
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) tc_build_tmm_zero(E, tmm_of_c(i, j), tmm_rows(p, i), SIDE);
-  tc_val first = b.at, k = loop_to(s, steps, 1);
-  b.at = add(s, first, times(s, k, SIDE * b.apart));
+  tc_val k = loop_to(s, steps, 1);
+  if (block != TC_NONE) prefetch_next_panel(p, &b, k, block);
+  b.at = add(s, add(s, b.at, column), times(s, k, SIDE * b.apart));
   multiply_step(p, m, n, add(s, a, times(s, k, REGISTER)), &b);
   end(s);
   if (copies_last(p)) {
@@ -251,20 +266,22 @@ static void end_chain(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val coun
 }
 
 // Multiplies the rows from `row` up to `last`, at most `m` registers of them, by a panel, and
-// finishes them. a: their packed registers.
+// finishes them. in: the number of the row in its group.
 static void multiply_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, int m, tc_val panel, tc_val row, tc_val last,
-                          tc_val a) {
+                          tc_val in) {
   tc_emit_ctx *s = p->s;
   const int n = block_columns(p);
+  const int64_t blocks = p->by.lanes / (n * SIDE);
   panel_of_b b = find_panel(p, u, panel);
-  tc_val first = b.at, count = least(s, i64(s, m * SIDE), sub(s, last, row));
-  if (p->by.lanes <= n * SIDE) {
-    multiply_block(p, m, n, a, b, u, i64(s, 0));
+  tc_val a = packed_row(p, in), count = least(s, i64(s, m * SIDE), sub(s, last, row)), block = TC_NONE;
+  if (!p->by.pack && p->by.tiles > 1) block = times(s, div_by(s, in, p->by.rows), blocks);
+  if (blocks == 1) {
+    multiply_block(p, m, n, a, b, u, i64(s, 0), block);
   } else {  // blocks of columns that exist
     tc_val columns = least(s, i64(s, p->by.lanes), sub(s, i64(s, p->of.n), s->at[TC_RANGE_K]));
     tc_val column = loop_to(s, columns, n * SIDE);
-    b.at = add(s, first, column);
-    multiply_block(p, m, n, a, b, u, column);
+    if (block != TC_NONE) block = add(s, block, div_by(s, column, n * SIDE));
+    multiply_block(p, m, n, a, b, u, column, block);
     end(s);
   }
   int sums = p->sums;
@@ -290,14 +307,14 @@ static void multiply_group(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val
   tc_val whole = sub(s, last, rem_by(s, sub(s, last, first), rows)), left = sub(s, last, whole);
   if (p->units || p->of.m >= rows) {
     tc_val row = loop(s, first, whole, rows);
-    multiply_rows(p, u, (int)rows / SIDE, panel, row, last, packed_row(p, sub(s, row, first)));
+    multiply_rows(p, u, (int)rows / SIDE, panel, row, last, sub(s, row, first));
     end(s);
   }
   for (int m = 1; m <= rows / SIDE; m++) {
     if (!p->units && tc_ceil_div(known_rest, SIDE) != m) continue;
     tc_val above = bin(s, TC_IR_GT, left, i64(s, (m - 1) * SIDE));
     begin_if(s, bin(s, TC_IR_AND, above, bin(s, TC_IR_LE, left, i64(s, m * SIDE))));
-    multiply_rows(p, u, m, panel, whole, last, packed_row(p, sub(s, whole, first)));
+    multiply_rows(p, u, m, panel, whole, last, sub(s, whole, first));
     end_if(s);
   }
 }
