@@ -102,8 +102,8 @@
 // transpose have the same bits.
 #define LEAST_BF16_PAIRS 16
 // The same for pairs and bytes by tile registers, whose rows are as many as there are.
-// Estimated from figures of an Intel server, not timed: 8 rows by vectors take 0.46 ns for each word
-// of b. By tiles they take 0.14 where b is prepacked, and 0.12 to 0.5 where it is packed.
+// Estimated from figures of an Intel server, not timed: 8 rows by vectors take 0.46 ns for each
+// word of b. By tiles they take 0.14 where b is prepacked, and 0.12 to 0.5 where it is packed.
 #define LEAST_TMM 8
 #define SPARE 4  // registers that a given tiling may take beyond the model's
 #define MOST_SCRATCH (16 << 20)  // most scratch bytes of a worker that a tiling may need

@@ -3,8 +3,8 @@
 //
 // Rows of a and columns of b are packed to whole registers. A block takes four registers of c, so
 // that sums stay in registers over all of k, or a chain. Rows of a are packed in groups that lie in
-// half of the second-level cache. Costs are estimated from timings of simple code on an Intel server
-// with AMX. This version was not timed there: docs/measurements.md.
+// half of the second-level cache. Costs are estimated from timings of simple code on an Intel
+// server with AMX. This version was not timed there: docs/measurements.md.
 #include "lowering/tiling/gemm_tmm.h"
 
 #include "lowering/kir/index_expr.h"

@@ -10,13 +10,13 @@
 // order (forward.c). No chain is longer than a block.
 // Many blocks are added in groups (summation.h); a group of rows belongs to one head.
 // By tile registers (tmm.c), weights and slopes are rounded to bf16 as words of two rows. They are
-// transposed for the sums over rows, which take 32 rows a step. Rows and keys that do not exist, and
-// unseen keys, are zeros in them.
+// transposed for the sums over rows, which take 32 rows a step. Rows that do not exist, and keys
+// that do not or are unseen, are zeros in them.
 #include "lowering/emit/attention/tile.h"
 
 #define BLOCK_ROWS 96  // of a block of rows
-// The same by tile registers: a block's sums are added to those in memory, 16 rows by 64 columns
-// after 8 steps of 16 cycles for each register.
+// The same by tile registers. Adding a block's sums to those in memory costs an eighth to a quarter
+// of its products. Estimated, not timed.
 #define TMM_BLOCK_ROWS 256
 #define TMM_STEP 32  // rows, or keys, of a step of tile registers
 #define TMM_ROWS TC_ATTENTION_MOST_ROWS
@@ -27,10 +27,11 @@ typedef struct backward {
   tc_attention_emitter *p;
   int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
   int dq_total, dk_total, dv_total;  // tiles: sums of all groups; without groups, the same tiles as above
-  // Tiles, by tile registers. packed: a tile's rows of queries or douts; dq_factors: slopes of such
-  // rows in bf16; words: weights and slopes of TMM_STEP rows, as words of two rows; across: those of
-  // a block, transposed, as rows of keys; tail, mixed: as forward.
-  int packed, dq_factors, weight_words, slope_words, weights_across, slopes_across, tail, mixed;
+  // Tiles, by tile registers: rows of queries or douts, and slopes of such rows in bf16.
+  int packed, dq_factors;
+  int weight_words, slope_words;  // weights and slopes of TMM_STEP rows, as words of two rows
+  int weights_across, slopes_across;  // those of a block of rows, transposed: a row is a key's
+  int tail, mixed;  // as forward
   int64_t block_rows;
   bool row_groups;
   int64_t e, ev;  // columns as packed
@@ -56,7 +57,7 @@ static int64_t head_rows(const tc_attention_emitter *p) {
   return p->tmm ? p->l + TMM_STEP : ceil_to(p->l, p->rows) + p->rows;
 }
 
-// Stores two rows of weights or slopes, from key `key` on, as words: pair `pair` of the step's rows.
+// Stores two rows of weights or slopes, from key `key` on, as words: pair `pair` of the step.
 // there: mask of the bits of rows that exist.
 static void store_words(backward *b, int tile, tc_val pair, tc_val key, const tc_val v[2], tc_val there) {
   tc_attention_emitter *p = b->p;
@@ -182,8 +183,7 @@ static void sum_all_keys(backward *b, tc_val n_keys, int n, int weights, int slo
   end(p->s);
 }
 
-// Transposes the words of a step of rows, those of the block from step `step` on, for the keys up to
-// `count`.
+// Transposes the words of a step of rows, number `step` of the block, for the keys up to `count`.
 static void transpose_words(backward *b, int words, int across, tc_val step, tc_val count) {
   tc_attention_emitter *p = b->p;
   tc_val v[TMM_ROWS], key = loop_to(p->s, count, TMM_ROWS);
@@ -219,8 +219,8 @@ static void tile_by_tmm(backward *b, tc_val row, tc_val half, tc_val count) {
   sum_queries(b, row, zero, count);
 }
 
-// Does the work of backward_rows by tile registers. Both tiles of a step take the keys that its last
-// row sees.
+// Does the work of backward_rows by tile registers. Both tiles of a step take the keys that its
+// last row sees.
 static void backward_rows_by_tmm(backward *b) {
   tc_attention_emitter *p = b->p;
   tc_emit_ctx *s = p->s;

@@ -1,5 +1,5 @@
-// Emits attention's matmuls by tile registers (AMX): rows by keys, and weights by values, or by what
-// gradients have in their place. See tile.h.
+// Emits attention's matmuls by tile registers (AMX): rows by keys, and weights by values, or by
+// what gradients have in their place. See tile.h.
 //
 // A tile is 16 rows, the rows of a register. Queries are packed as words, keys lie in panels of
 // words and values in rows of words, as for DOT. A step is 16 words.

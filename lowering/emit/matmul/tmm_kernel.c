@@ -1,5 +1,5 @@
-// Emits matmuls of bf16, and of bytes, by tile registers. Blocks of 32 rows by up to 32 columns, or
-// of up to 16 rows by up to 64 columns, go over all of k, or a chain of it.
+// Emits matmuls of bf16, and of bytes, by tile registers. Blocks go over all of k, or a chain of
+// it. They have 32 rows and up to 32 columns, or up to 16 rows and 64 columns.
 //
 // In: a unit of a tc_matmul_emitter whose b is packed, or in panels of words in memory. Out: its
 // rows of a packed, group by group, its products, and the epilogue.
@@ -8,9 +8,9 @@
 // order. Panels of b are as DOT and DOT4 have them. Each row is a word along k, and a register is
 // 16 columns of 16 rows.
 // Words behind k are zeros in both operands. Where panels lie in memory, the last step reads a copy
-// with zeros. Where one block has all rows, registers have no more rows than there are: products and
-// loads cost as much less. Else rows behind the last one are whatever was there; what they give is
-// not read.
+// with zeros. Where one block has all rows, registers have no more rows than there are. Products
+// and loads cost as much less. Else rows behind the last one are whatever was there; what they give
+// is not read.
 // A block's sums go to a tile that stays in the first-level cache. The epilogue reads them row by
 // row.
 // Invariants: of bf16, each step is a chain of the even elements and one of the odd ones. They are
