@@ -122,16 +122,16 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_attention_emitter *p = b->p;
   int rows = p->tmm ? TMM_ROWS : (int)p->rows;
   for (tc_attention_panels x = {.columns = p->e}; tc_attention_next_panel(p, &x);) {
-    tc_val acc[TC_ATTENTION_MOST_ROWS], so_far = TC_NONE, zero = i64(p->s, 0);
+    tc_val acc[TC_ATTENTION_MOST_ROWS], so_far = TC_NONE;
     tc_attention_matmul_operand keys = tile_side(p, b->keys, x.at, 0, b->e);
+    if (!p->tmm) tc_attention_clear(p, rows, x.lanes, acc);
     if (!p->one_block) so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, head_rows(p)), row), b->e), x.at);
     if (p->tmm) {
       tc_attention_matmul_operand factors = {b->dq_factors, TC_BF16, at, p->pitch, 2, NULL};
-      tc_attention_tmm_mix(p, &factors, &keys, x.lanes, zero, count, b->tail, b->mixed);
+      tc_attention_tmm_mix(p, &factors, &keys, x.lanes, i64(p->s, 0), count, b->tail, b->mixed);
       load_mixed(b, x.lanes, acc);
     } else {
-      tc_attention_clear(p, rows, x.lanes, acc);
-      tc_attention_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), keys, zero, count, acc);
+      tc_attention_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), keys, i64(p->s, 0), count, acc);
     }
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p->s, row, i);
@@ -194,10 +194,11 @@ static void transpose_words(backward *b, int words, int across, tc_val step, tc_
   end(p->s);
 }
 
-// Returns how many of the block's keys the rows before `stop` see.
-static tc_val keys_seen(backward *b, tc_val stop) {
+// Returns how many of the block's keys are seen by the last of n rows from `row` on.
+static tc_val keys_seen(backward *b, tc_val row, int64_t n) {
   tc_attention_emitter *p = b->p;
-  tc_val to = p->causal ? least(p->s, b->k1, tc_attention_limit(p, tc_attention_last_row(p, stop))) : b->k1;
+  tc_val to = b->k1;
+  if (p->causal) to = least(p->s, to, tc_attention_limit(p, tc_attention_last_row(p, plus(p->s, row, n))));
   return sub(p->s, to, b->k0);
 }
 
@@ -228,7 +229,7 @@ static void backward_rows_by_tmm(backward *b) {
   if (p->dk != TC_NONE) tc_attention_pack_rows(p, &p->q, b->row0, pairs, last, p->e, b->e, b->queries, zero);
   if (p->dv != TC_NONE) tc_attention_pack_rows(p, &p->dout, b->row0, pairs, last, p->ev, b->ev, b->douts, zero);
   tc_val i = loop_to(s, b->n_rows, TMM_STEP), row = add(s, b->row0, i),
-         count = most(s, zero, keys_seen(b, plus(s, row, TMM_STEP)));
+         count = most(s, zero, keys_seen(b, row, TMM_STEP));
   tc_val half = loop_to(s, i64(s, TMM_STEP), TMM_ROWS);
   tile_by_tmm(b, add(s, row, half), half, count);
   end(s);
@@ -236,7 +237,7 @@ static void backward_rows_by_tmm(backward *b) {
   if (p->dv != TC_NONE) transpose_words(b, b->weight_words, b->weights_across, step, count);
   if (p->dk != TC_NONE) transpose_words(b, b->slope_words, b->slopes_across, step, count);
   end(s);
-  sum_all_keys(b, keys_seen(b, plus(s, last, 1)), TMM_ROWS, b->weights_across, b->slopes_across);
+  sum_all_keys(b, keys_seen(b, last, 1), TMM_ROWS, b->weights_across, b->slopes_across);
 }
 
 static void backward_rows(backward *b) {
@@ -246,7 +247,7 @@ static void backward_rows(backward *b) {
   tc_attention_pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
   tc_attention_pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
   tc_val i = loop_to(p->s, b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
-  tc_val count = keys_seen(b, plus(p->s, row, p->rows));
+  tc_val count = keys_seen(b, row, p->rows);
   tc_attention_with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count,
                            b->weights, at, NULL);
   if (wants_slopes(p))
