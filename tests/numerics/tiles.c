@@ -370,6 +370,7 @@ int main(void) {
     EXPECT(compiled >= 0 && in_child(hash_of_attention, interpreted) == compiled, "attention has other bits");
   }
   if (!tc_compiler_isa()->tiles) return printf("no instruction set with tiles\n"), 77;
+  if (!emulated) (void)hash_of_attention(NULL);
   check_shapes(48);
   check_bytes();
   f16_is_that_of_f32();
