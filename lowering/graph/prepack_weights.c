@@ -62,8 +62,8 @@ static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
   bool bytes = x->type == TC_I32 && tc_tiling_bytes(&of, a->type, b->type);
-  // Tile registers read panels of whole registers alone, of as many words.
-  if (tc_tiling_tmm(&of, x->type, a->type, b->type) && of.k % ((bytes ? 4 : 2) * TC_TMM_SIDE) != 0) return false;
+  // Tile registers read panels of whole registers alone.
+  if (tc_tiling_tmm(&of, x->type, a->type, b->type)) return tc_tiling_panel(of.n, type_of_sums(b->type)) >= TC_TMM_SIDE;
   return bytes || tc_tiling_pairs(&of, a->type, b->type) || tc_tiling_halves(&of, b->type);
 }
 

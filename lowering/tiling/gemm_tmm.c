@@ -1,10 +1,10 @@
 // Chooses the tiling of a matmul by tile registers. Blocks of 16 or 32 rows meet panels of 16 to 64
 // columns, over all of k at once. See gemm_tmm.h.
 //
-// Rows of a and columns of b are packed to whole registers. A block takes four registers of c, two
-// of a and two of b. Rows of a are packed in groups that lie in half of the second-level cache.
-// Costs are estimated from cycles of instructions. They are not timed on such a processor by this
-// version.
+// Rows of a and columns of b are packed to whole registers. A block takes four registers of c, so
+// that sums stay in registers over all of k, or a chain. Rows of a are packed in groups that lie in
+// half of the second-level cache. Costs are estimated from timings of simple code on an Intel
+// server with AMX. This version was not timed there: docs/measurements.md.
 #include "lowering/tiling/gemm_tmm.h"
 
 #include "lowering/kir/index_expr.h"
@@ -13,12 +13,12 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-// Costs of a word of two elements, relative to a product of two words. It is packed, copied, or
-// read from memory for the first time.
-#define PACK_COST 60.0
-#define COPY_COST 50.0
-#define COLD_COST 100.0
-#define UNIT_COST 1.5e6  // fixed cost of a unit
+// Costs of a word of two elements, relative to a product of two words: 16 cycles are 4096 products.
+// It is packed (0.12 ns from L2 to 0.5 from L3), copied, or read in place from L3 (28 GB/s).
+#define PACK_COST 200.0
+#define COPY_COST 60.0
+#define COLD_COST 120.0
+#define UNIT_COST 2.5e5  // fixed cost of a unit: 1000 cycles, some of them for the registers' configuration
 #define ALONE 4e6  // products of words of a matmul that one thread computes alone
 #define LATENESS 0.15  // fraction of a unit that threads wait for the last one
 #define MOST_GROUP (1 << 20)  // most bytes of rows of a that are packed at a time
@@ -27,7 +27,7 @@
 
 static double time_of(const tc_tiling_params *b, const tc_extent3 *of, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
-  double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes);
+  double rows = (double)TC_MIN(tiles * b->rows, of->m), columns = (double)(panels * b->lanes);
   double unit = (rows * columns + rows * COPY_COST + columns * (b->pack ? PACK_COST : COLD_COST)) * (double)of->k;
   return ((double)tc_ceil_div(units, threads) + LATENESS) * (unit + UNIT_COST);
 }

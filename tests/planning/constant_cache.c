@@ -346,9 +346,8 @@ static void panels_keep_the_bits(void) {
     for (int way = 0; way < 8; way++) {
       int64_t m = of[i].m, k = of[i].k, n = of[i].n;
       bool turned = way & 1, alone = way & 2, down = way & 4;
-      // Tile registers take panels of whole registers.
       const tc_isa *isa = tc_compiler_isa();
-      bool pairs = (isa->dots || (isa->tiles && k % 32 == 0)) && !tc_options_get()->strict,
+      bool pairs = (isa->dots || isa->tiles) && !tc_options_get()->strict,
            panels = of[i].panels && (of[i].type != TC_BF16 || m < 16 || pairs);
       size_t bytes = (size_t)(m * n) * sizeof *got;
       tc_scope s = tc_scope_begin();

@@ -16,7 +16,8 @@
 // zero. If heads have one query row each and share a key head, those heads are the rows.
 // Where matmul multiplies bf16 in pairs (emit/matmul/matmul.c), forward attention does too. Queries
 // are read as words where they lie, and keys and values are packed as words. Weights are rounded to
-// bf16; their sum is of the values before rounding. By tile registers likewise (tmm.c).
+// bf16; their sum is of the values before rounding. By tile registers likewise (tmm.c), gradients,
+// too.
 // Scores in f32 are Winograd inner products (tile.h) where the instruction set gains by them and
 // elements are small. Speed and errors: docs/measurements.md.
 //
@@ -66,8 +67,9 @@ static bool uses_winograd_dot(const tc_attention_emitter *p, const tc_isa *isa) 
 static void choose_key_blocks(tc_attention_emitter *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
-  bool dots = isa->dots && p->f > FEW_ROWS, tmm = isa->tiles && p->f >= TC_ATTENTION_MOST_ROWS;
-  bool pairs = p->q.type == TC_BF16 && (dots || tmm) && !p->backward && p->e % 2 == 0 && !tc_options_get()->strict;
+  bool dots = isa->dots && p->f > FEW_ROWS && !p->backward, tmm = isa->tiles && p->f >= TC_ATTENTION_MOST_ROWS;
+  bool even = p->e % 2 == 0 && (!p->backward || (p->ev % 2 == 0 && p->dout.type == TC_BF16));
+  bool pairs = p->q.type == TC_BF16 && (dots || tmm) && even && !tc_options_get()->strict;
   p->tmm = pairs && tmm;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
   p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
@@ -83,7 +85,7 @@ static void choose_key_blocks(tc_attention_emitter *p) {
   p->key_group = p->keys > TC_CHAIN_BLOCKS * p->block ? TC_CHAIN_BLOCKS * p->block : 0;
   p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) /
             ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
-  if (p->tmm) p->rows = TC_ATTENTION_MOST_ROWS;
+  if (p->tmm) p->rows = p->backward ? p->step : TC_ATTENTION_MOST_ROWS;
   p->pitch = p->block + TC_ATTENTION_WIDEST + TC_ATTENTION_STEP;
   p->winograd_dot = uses_winograd_dot(p, isa);
   p->row_scale = p->winograd_dot ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
@@ -170,15 +172,6 @@ static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
   return p->step == 1 ? keys : bin(p->s, TC_IR_DIV, plus(p->s, keys, p->step - 1), i64(p->s, p->step));
 }
 
-// Stores zeros as the weights of the keys behind the last step of the softmax. A step of their
-// product with values is two such steps.
-static void clear_last_weights(forward *f, tc_val count) {
-  tc_attention_emitter *p = f->p;
-  tc_val at = times(p->s, div_by(p->s, plus(p->s, count, TC_ATTENTION_STEP - 1), TC_ATTENTION_STEP), TC_ATTENTION_STEP);
-  tc_val zero = tc_build_cast_bf16_daz(E, splat(p->s, number(p, 0), TC_ATTENTION_STEP));
-  for (int i = 0; i < p->rows; i++) store(p->s, f->weights, plus(p->s, at, i * p->pitch), zero);
-}
-
 // Replaces a tile of scores by weights. Stores each row's greatest score and sum, and the factor by
 // which earlier results shrink. Rows are interleaved: their chains overlap.
 static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_attention_prefetch *next) {
@@ -217,7 +210,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_atten
     set(p->s, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
-  if (p->tmm) clear_last_weights(f, count);
+  if (p->tmm) tc_attention_tmm_clear(p, f->weights, count);
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p->s, sum[i], TC_IR_ADD), at = plus(p->s, state, i);
     if (!p->one_block) {
@@ -261,7 +254,7 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
     tc_attention_matmul_operand values = tile_side(p, f->values, at, 0, f->value_pitch);
     if (!f->pack_values) values.buf = p->v.buf, values.type = p->v.type;
     if (p->tmm) {
-      tc_attention_tmm_mix(p, f->weights, &values, x.lanes, count, f->tail, f->mixed);
+      tc_attention_tmm_mix(p, &weights, &values, x.lanes, i64(p->s, 0), count, f->tail, f->mixed);
       for (int i = 0; i < rows; i++)
         acc[i] = load(p->s, f->mixed, p->acc, x.lanes, i64(p->s, i * TC_ATTENTION_WIDEST), TC_NONE);
     } else {
@@ -402,7 +395,7 @@ static void forward_tile(forward *f, tc_val row) {
   tc_attention_matmul_operand queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
   tc_val top = TC_NONE;
   if (p->tmm) {
-    tc_attention_tmm_queries(p, row, f->queries);
+    tc_attention_tmm_pack(p, &p->q, p->e, row, f->queries);
   } else if (p->winograd_dot) {
     top = pack_queries(f, row);
     queries = tile_side(p, f->queries, i64(s, 0), ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT), 1);
@@ -421,7 +414,7 @@ static void forward_tile(forward *f, tc_val row) {
   if (p->reads_keys)
     with_keys_in_place(p, queries, f->k0, stop, f->scores);
   else if (p->tmm)
-    tc_attention_tmm_scores(p, f->queries, f->panels, count, f->scores, &next);
+    tc_attention_tmm_scores(p, f->queries, f->panels, p->e, count, f->scores, &next);
   else
     make_scores(f, queries, top, count, &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
@@ -541,7 +534,7 @@ static void forward_kernel(tc_attention_emitter *p) {
     f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_emit_tile(s, p->packed_type, p->block / p->step * columns);
   if (p->tmm) {
-    f.queries = tc_emit_tile(s, TC_I32, p->rows * tc_attention_tmm_pitch(p));
+    f.queries = tc_emit_tile(s, TC_I32, p->rows * tc_attention_tmm_pitch(p->e));
     f.tail = tc_emit_tile(s, TC_I32, p->rows * TC_ATTENTION_WIDEST);
     f.mixed = tc_emit_tile(s, p->acc, p->rows * TC_ATTENTION_WIDEST);
   } else if (!reads_queries(p))

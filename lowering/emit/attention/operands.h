@@ -46,7 +46,9 @@ typedef struct tc_attention_emitter {
   // columns of queries and keys, and keys of weights and values, in a step: 2: pairs of bf16,
   // multiplied as words; 1: single elements
   int step;
-  bool tmm;  // true: forward by tile registers, TC_ATTENTION_MOST_ROWS rows a tile (tmm.c)
+  // true: by tile registers, TC_ATTENTION_MOST_ROWS rows a tile (tmm.c). Backward, `rows` of them
+  // become slopes at a time.
+  bool tmm;
   tc_type packed_type;  // of packed operands: the accumulators' type, or words
   // keys of a block, rows of a block, rows of a tile; elements between rows of a tile of scores
   int64_t block, row_block, rows, pitch;

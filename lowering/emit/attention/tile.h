@@ -157,18 +157,25 @@ void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul
                                     const tc_attention_prefetch *next);
 // ---- tmm.c: the same by tile registers, of TC_ATTENTION_MOST_ROWS rows ----
 
-// Words of a row of packed queries.
-int64_t tc_attention_tmm_pitch(const tc_attention_emitter *p);
-// Packs the queries of the rows from `row` on; those past the last repeat it.
-void tc_attention_tmm_queries(tc_attention_emitter *p, tc_val row, int tile);
-// Multiplies packed queries by the panels of keys up to `count`, into a tile, without the scale.
-void tc_attention_tmm_scores(tc_attention_emitter *p, int queries, int panels, tc_val count, int tile,
+// Words of a packed row of `columns` elements.
+int64_t tc_attention_tmm_pitch(int64_t columns);
+// Packs a tile of rows of queries, or of the result's gradients, from `row` on; those past the last
+// repeat it.
+void tc_attention_tmm_pack(tc_attention_emitter *p, const tc_attention_operand *f, int64_t columns, tc_val row,
+                           int tile);
+// Multiplies packed rows by the panels of keys up to `count`, into a tile, without the scale. next:
+// prefetched meanwhile; NULL: nothing.
+void tc_attention_tmm_scores(tc_attention_emitter *p, int rows, int panels, int64_t columns, tc_val count, int tile,
                              const tc_attention_prefetch *next);
-// Multiplies a tile of weights by `lanes` columns of packed values, of `count` keys, into a tile
-// whose rows are TC_ATTENTION_WIDEST apart. Weights behind them, up to a whole step, are zeros.
-// tail: a tile of 16 such rows of words.
-void tc_attention_tmm_mix(tc_attention_emitter *p, int weights, const tc_attention_matmul_operand *values, int lanes,
-                          tc_val count, int tail, int tile);
+// Multiplies a tile of weights by `lanes` columns of packed values, into a tile whose rows are
+// TC_ATTENTION_WIDEST apart. Summed are `count` keys, but for those of the `first` steps of 32.
+// Weights behind them, up to a whole step, are zeros. tail: a tile of 16 such rows of words.
+void tc_attention_tmm_mix(tc_attention_emitter *p, const tc_attention_matmul_operand *weights,
+                          const tc_attention_matmul_operand *values, int lanes, tc_val first, tc_val count, int tail,
+                          int tile);
+// Stores zeros as the weights of the 16 keys behind the last step of the softmax. A step of their
+// product with values is two such steps.
+void tc_attention_tmm_clear(tc_attention_emitter *p, int weights, tc_val count);
 
 // Ends the previous panel and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);

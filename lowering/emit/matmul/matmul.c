@@ -86,8 +86,8 @@ static bool choose_step(tc_matmul_emitter *p) {
   p->halves = p->b.words && !words;
   if (p->halves) p->b.row /= 2;
   bool left_fits = words ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !words;
-  // Tile registers read whole panels of whole registers in place.
-  if (p->tmm && p->b.panel) right_fits &= p->b.panel % TC_TMM_SIDE == 0 && p->of.k % TC_TMM_SIDE == 0;
+  // Tile registers read panels of whole registers in place.
+  if (p->tmm && p->b.panel) right_fits &= p->b.panel % TC_TMM_SIDE == 0;
   if (bytes) p->way = tc_multiply_bytes(type, right);
   if (left_fits && right_fits) return true;
   return tc_emit_store_first(p->s, in[left_fits], "words do not lie side by side");
@@ -120,6 +120,7 @@ static void make_tiles(tc_matmul_emitter *p) {
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
   if (by->transpose) p->transposed = tc_emit_tile(p->s, transposed_type(p), vector_lanes(p) * by->lanes);
+  if (by->tmm && !by->pack) p->last_b = tc_emit_tile(p->s, TC_I32, TC_TMM_SIDE * by->lanes);
   if (by->tmm) p->packed_a = tc_emit_tile(p->s, TC_I32, by->a_tiles * by->rows * by->chunk);
   if (by->pack_a || by->widen_a)
     p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);

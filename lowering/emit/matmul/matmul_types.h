@@ -29,6 +29,7 @@ typedef struct tc_matmul_emitter {
   bool chains;  // true: several chains, whose results are added in memory
   bool direct;  // true: the epilogue is one store, in the accumulators' type
   int packed, packed_a, sums, transposed;  // tiles
+  int last_b;  // tile: the last step of a panel, with zeros behind k, by tile registers
   int totals, groups;  // tiles: sums of chains, and of groups of chains
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_strided_operand a, b;  // left and right operand

@@ -1,5 +1,5 @@
-// Emits matmuls of bf16, and of bytes, by tile registers. Blocks of 16 or 32 rows by 16 or 32
-// columns go over all of k, or a chain of it.
+// Emits matmuls of bf16, and of bytes, by tile registers. Blocks go over all of k, or a chain of
+// it. They have 32 rows and up to 32 columns, or up to 16 rows and 64 columns.
 //
 // In: a unit of a tc_matmul_emitter whose b is packed, or in panels of words in memory. Out: its
 // rows of a packed, group by group, its products, and the epilogue.
@@ -7,8 +7,10 @@
 // packed as registers, 16 rows of 16 words one behind the other. So a load reads 1024 bytes in
 // order. Panels of b are as DOT and DOT4 have them. Each row is a word along k, and a register is
 // 16 columns of 16 rows.
-// Words behind k are zeros in both operands. Rows behind the last one are whatever was there; what
-// they give is not read.
+// Words behind k are zeros in both operands. Where panels lie in memory, the last step reads a copy
+// with zeros. Where one block has all rows, registers have no more rows than there are. Products
+// and loads cost as much less. Else rows behind the last one are whatever was there; what they give
+// is not read.
 // A block's sums go to a tile that stays in the first-level cache. The epilogue reads them row by
 // row.
 // Invariants: of bf16, each step is a chain of the even elements and one of the odd ones. They are
@@ -19,13 +21,27 @@
 #define E (&p->s->e)
 #define SIDE TC_TMM_SIDE
 #define REGISTER (SIDE * SIDE)  // words
-#define BLOCK 2  // most registers of a block's rows, and of its columns
+#define SUMS 4  // registers of a block: one by four, or two by two
 
-// Numbers of the registers: c 0 to 3, a 4 and 5, b 6 and 7.
-static unsigned tmm_of_c(int i, int j) {
-  return (unsigned)(i * BLOCK + j);
+// Most registers of a block's columns. Few rows read b in the order of memory.
+static int block_columns(const tc_matmul_emitter *p) {
+  return TC_MIN(p->by.lanes, p->by.rows == SIDE ? SUMS * SIDE : SUMS / 2 * SIDE) / SIDE;
 }
-enum { TMM_A = BLOCK * BLOCK, TMM_B = TMM_A + BLOCK };
+
+// Numbers of the registers: c 0 to 3, a 4, or 4 and 5, and b the others in turn.
+enum { TMM_A = SUMS };
+static unsigned tmm_of_c(int i, int j) {
+  return (unsigned)(i * SUMS / 2 + j);
+}
+static unsigned tmm_of_b(const tc_matmul_emitter *p, int j) {
+  const int first = TMM_A + p->by.rows / SIDE;
+  return (unsigned)(first + j % (TC_KIR_TMMS - first));
+}
+
+// Rows of register i of a block.
+static unsigned tmm_rows(const tc_matmul_emitter *p, int i) {
+  return p->units || p->by.tiles > 1 ? SIDE : (unsigned)TC_MIN(p->of.m - i * SIDE, SIDE);
+}
 
 // ---- packing ----
 
@@ -167,30 +183,78 @@ static tc_kir_op product_op(const tc_matmul_emitter *p) {
   }
 }
 
-// Multiplies a block of `m` registers of rows by `n` of columns, and stores its sums from element
-// `to` of the tile of sums on. a: its first packed register.
-static void multiply_block(tc_matmul_emitter *p, int m, int n, tc_val a, const panel_of_b *b, tc_val steps, tc_val to) {
-  static const unsigned whole[3] = {SIDE, SIDE, SIDE};
+// Whether the last step reads a copy of b with zeros behind k.
+static bool copies_last(const tc_matmul_emitter *p) {
+  return !p->by.pack && p->of.k % SIDE != 0;
+}
+
+// Copies the current panel's words of the last, partial step, if the chunk has one.
+static void copy_last(tc_matmul_emitter *p, const tc_matmul_unit *u, const panel_of_b *b) {
   tc_emit_ctx *s = p->s;
-  tc_val apart_a = i64(s, SIDE), apart_b = i64(s, b->apart), apart_c = i64(s, p->by.lanes);
-  for (int i = 0; i < m; i++)
-    for (int j = 0; j < n; j++) tc_build_tmm_zero(E, tmm_of_c(i, j), SIDE, SIDE);
-  tc_val k = loop_to(s, steps, 1);
-  tc_val at_a = add(s, a, times(s, k, REGISTER)), at_b = add(s, b->at, times(s, k, SIDE * b->apart));
-  for (int i = 0; i < m; i++) {
-    tc_build_tmm_load(E, (unsigned)(TMM_A + i), SIDE, SIDE, p->packed_a, TC_I32,
-                      add_i64(s, at_a, i * SIDE * p->by.chunk), apart_a);
-    for (int j = 0; j < n && i == 0; j++)
-      tc_build_tmm_load(E, (unsigned)(TMM_B + j), SIDE, SIDE, b->buf, TC_I32, add_i64(s, at_b, j * SIDE), apart_b);
-    for (int j = 0; j < n; j++)
-      tc_build_tmm_dot(E, product_op(p), (unsigned[]){tmm_of_c(i, j), (unsigned)(TMM_A + i), (unsigned)(TMM_B + j)},
-                       whole);
+  tc_val many = sub(s, u->k1, u->k0), left = rem_by(s, many, SIDE), whole = sub(s, many, left);
+  begin_if(s, bin(s, TC_IR_GT, left, i64(s, 0)));
+  for (int part = 0; part < 2; part++) {
+    tc_val k = loop(s, part ? left : i64(s, 0), part ? i64(s, SIDE) : left, 1);
+    tc_val from = add(s, b->at, times(s, add(s, whole, k), b->apart)), to = times(s, k, p->by.lanes);
+    store(s, p->last_b, to, part ? zeros(s, TC_I32, p->by.lanes) : load(s, b->buf, TC_I32, p->by.lanes, from, TC_NONE));
+    end(s);
   }
+  end_if(s);
+}
+
+// Adds a step to the sums of a block of `m` by `n` registers. a, b: their first words.
+static void multiply_step(tc_matmul_emitter *p, int m, int n, tc_val a, const panel_of_b *b) {
+  tc_emit_ctx *s = p->s;
+  tc_val apart_a = i64(s, SIDE), apart_b = i64(s, b->apart);
+  for (int i = 0; i < m; i++)
+    tc_build_tmm_load(E, (unsigned)(TMM_A + i), tmm_rows(p, i), SIDE, p->packed_a, TC_I32,
+                      add_i64(s, a, i * SIDE * p->by.chunk), apart_a);
+  for (int j = 0; j < n; j++) {
+    tc_build_tmm_load(E, tmm_of_b(p, j), SIDE, SIDE, b->buf, TC_I32, add_i64(s, b->at, j * SIDE), apart_b);
+    for (int i = 0; i < m; i++)
+      tc_build_tmm_dot(E, product_op(p), (unsigned[]){tmm_of_c(i, j), (unsigned)(TMM_A + i), tmm_of_b(p, j)},
+                       (unsigned[]){tmm_rows(p, i), SIDE, SIDE});
+  }
+}
+
+// Prefetches, at a step of a block of rows and columns, its part of the next panel, which lies in
+// memory, to the second-level cache. The blocks of a group of rows prefetch all of it.
+// Measured: simple code, Intel with AMX, 1024x1024x1024 and more: 2 to 8 % of the time.
+static void prefetch_next_panel(tc_matmul_emitter *p, const panel_of_b *b, tc_val k, tc_val block) {
+  tc_emit_ctx *s = p->s;
+  const int64_t lines = (int64_t)p->by.lanes, line = line_of(TC_I32),
+                blocks = TC_MIN(p->by.a_tiles, p->by.unit_tiles) * (p->by.lanes / (block_columns(p) * SIDE)),
+                share = tc_ceil_div(lines, blocks);
+  tc_val next = add_i64(s, b->at, p->by.lanes * p->b.col);
+  tc_val at = add(s, add(s, next, times(s, k, SIDE * b->apart)), times(s, block, share * line));
+  for (int i = 0; i < share; i++) tc_build_prefetch(E, b->buf, add_i64(s, at, i * line), true);
+}
+
+// Multiplies a block of `m` registers of rows by `n` of columns, and stores its sums from element
+// `column` of the tile of sums on. a: its first packed register; b: the panel; block: its number in
+// the group of rows, or TC_NONE: nothing is prefetched.
+static void multiply_block(tc_matmul_emitter *p, int m, int n, tc_val a, panel_of_b b, const tc_matmul_unit *u,
+                           tc_val column, tc_val block) {
+  tc_emit_ctx *s = p->s;
+  tc_val apart = i64(s, p->by.lanes), many = sub(s, u->k1, u->k0);
+  tc_val steps = copies_last(p) ? div_by(s, many, SIDE) : steps_between(p, u->k0, u->k1);
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) tc_build_tmm_zero(E, tmm_of_c(i, j), tmm_rows(p, i), SIDE);
+  tc_val k = loop_to(s, steps, 1);
+  if (block != TC_NONE) prefetch_next_panel(p, &b, k, block);
+  b.at = add(s, add(s, b.at, column), times(s, k, SIDE * b.apart));
+  multiply_step(p, m, n, add(s, a, times(s, k, REGISTER)), &b);
   end(s);
+  if (copies_last(p)) {
+    const panel_of_b last = {p->last_b, column, p->by.lanes};
+    begin_if(s, bin(s, TC_IR_GT, rem_by(s, many, SIDE), i64(s, 0)));
+    multiply_step(p, m, n, add(s, a, times(s, steps, REGISTER)), &last);
+    end_if(s);
+  }
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++)
-      tc_build_tmm_store(E, tmm_of_c(i, j), SIDE, SIDE, p->sums, p->acc,
-                         add_i64(s, to, i * SIDE * p->by.lanes + j * SIDE), apart_c);
+      tc_build_tmm_store(E, tmm_of_c(i, j), tmm_rows(p, i), SIDE, p->sums, p->acc,
+                         add_i64(s, column, i * SIDE * p->by.lanes + j * SIDE), apart);
 }
 
 // Adds the sums of a chain to those of the chains before it, row by row. totals: of the block.
@@ -202,21 +266,22 @@ static void end_chain(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val coun
 }
 
 // Multiplies the rows from `row` up to `last`, at most `m` registers of them, by a panel, and
-// finishes them. a: their packed registers.
+// finishes them. in: the number of the row in its group.
 static void multiply_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, int m, tc_val panel, tc_val row, tc_val last,
-                          tc_val a) {
+                          tc_val in) {
   tc_emit_ctx *s = p->s;
-  const int n = p->by.lanes > SIDE ? BLOCK : 1;
+  const int n = block_columns(p);
+  const int64_t blocks = p->by.lanes / (n * SIDE);
   panel_of_b b = find_panel(p, u, panel);
-  tc_val steps = steps_between(p, u->k0, u->k1), first = b.at;
-  tc_val count = least(s, i64(s, m * SIDE), sub(s, last, row));
-  if (p->by.lanes <= n * SIDE) {
-    multiply_block(p, m, n, a, &b, steps, i64(s, 0));
+  tc_val a = packed_row(p, in), count = least(s, i64(s, m * SIDE), sub(s, last, row)), block = TC_NONE;
+  if (!p->by.pack && p->by.tiles > 1) block = times(s, div_by(s, in, p->by.rows), blocks);
+  if (blocks == 1) {
+    multiply_block(p, m, n, a, b, u, i64(s, 0), block);
   } else {  // blocks of columns that exist
     tc_val columns = least(s, i64(s, p->by.lanes), sub(s, i64(s, p->of.n), s->at[TC_RANGE_K]));
     tc_val column = loop_to(s, columns, n * SIDE);
-    b.at = add(s, first, column);
-    multiply_block(p, m, n, a, &b, steps, column);
+    if (block != TC_NONE) block = add(s, block, div_by(s, column, n * SIDE));
+    multiply_block(p, m, n, a, b, u, column, block);
     end(s);
   }
   int sums = p->sums;
@@ -242,14 +307,14 @@ static void multiply_group(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val
   tc_val whole = sub(s, last, rem_by(s, sub(s, last, first), rows)), left = sub(s, last, whole);
   if (p->units || p->of.m >= rows) {
     tc_val row = loop(s, first, whole, rows);
-    multiply_rows(p, u, (int)rows / SIDE, panel, row, last, packed_row(p, sub(s, row, first)));
+    multiply_rows(p, u, (int)rows / SIDE, panel, row, last, sub(s, row, first));
     end(s);
   }
   for (int m = 1; m <= rows / SIDE; m++) {
     if (!p->units && tc_ceil_div(known_rest, SIDE) != m) continue;
     tc_val above = bin(s, TC_IR_GT, left, i64(s, (m - 1) * SIDE));
     begin_if(s, bin(s, TC_IR_AND, above, bin(s, TC_IR_LE, left, i64(s, m * SIDE))));
-    multiply_rows(p, u, m, panel, whole, last, packed_row(p, sub(s, whole, first)));
+    multiply_rows(p, u, m, panel, whole, last, sub(s, whole, first));
     end_if(s);
   }
 }
@@ -266,6 +331,10 @@ void tc_matmul_multiply_tmm(tc_matmul_emitter *p, const tc_matmul_unit *u) {
     pack_columns_of_a(p, first, last, u);
   tc_val panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
+  if (copies_last(p)) {
+    const panel_of_b b = find_panel(p, u, panel);
+    copy_last(p, u, &b);
+  }
   multiply_group(p, u, panel, first, last);
   end(s);
   s->mask = TC_NONE;
