@@ -107,9 +107,15 @@ static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
     tc_build_prefetch(E, buf, add_i64(p->s, at, PACKED_AHEAD * p->by.lanes + i), false);
 }
 
+// Returns the offset of row k of b, whose panels are in memory, at the current panel.
+static tc_val row_in_panel(tc_matmul_emitter *p, tc_val k) {
+  tc_val column = times(p->s, p->s->at[TC_RANGE_K], p->b.col);
+  return add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
+}
+
 // Loads word k of the current panel, whose words are in memory.
 static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
-  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
+  tc_val at = row_in_panel(p, k);
   if (p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, at);
   return load(p->s, p->b.buf, TC_I32, p->by.lanes, at, TC_NONE);
 }
@@ -128,7 +134,10 @@ static tc_val row_of_b(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val pan
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
     return load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
   }
-  if (!p->b.words) return tc_matmul_load_b(p, k);
+  if (!p->b.words) {
+    if (p->b.panel && p->b.type == p->acc && p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, row_in_panel(p, k));
+    return tc_matmul_load_b(p, k);
+  }
   if (!p->halves || even) *word = load_words(p, k);
   return p->halves ? tc_matmul_half_of(p, *word, !even) : *word;
 }
