@@ -32,8 +32,8 @@
 #define LEAST_COUNT 16384  // least elements of a prepacked operand: finding it takes 0.1 us a run
 #define DEEPEST 32  // most nodes that an operand is made of
 // Least matmuls that read what each run packs, and least rows of one that counts.
-// Measured: Zen 5, 1 and 2 threads, steps of a recurrent network of 8 positions, 768 wide: 16 rows
-// 1.25 times as fast, 128 rows 1.04; 8 rows 0.92. More: docs/measurements.md.
+// Measured: Zen 5, 2 threads, steps of a recurrent network: 16 rows 1.24 times as fast, 128 rows
+// 1.04; 8 rows 0.92. More: docs/measurements.md.
 #define LEAST_READERS 2
 #define LEAST_ROWS 16
 
