@@ -157,8 +157,10 @@ static tc_val load_lhs(void *of, int row) {
 static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k,
                            const tc_val *a, tc_val in_a, tc_val *acc) {
   if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add_i64(p->s, k, p->by.chunk), r->asked, true);
-  if (r->prefetch_from != TC_NONE)
-    tc_build_prefetch(E, p->b.buf, add(p->s, r->prefetch_from, times(p->s, sub(p->s, k, u->k0), share_of(p))), false);
+  for (int64_t i = 0; r->prefetch_from != TC_NONE && i < share_of(p); i += line_of(p->b.type)) {
+    tc_val at = add(p->s, r->prefetch_from, times(p->s, sub(p->s, k, u->k0), share_of(p)));
+    tc_build_prefetch(E, p->b.buf, add_i64(p->s, at, i), false);
+  }
   if (p->by.prefetch_strided)
     tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
