@@ -238,11 +238,11 @@ static bool begins_with(const char *name, const char *start) {
 }
 
 // Type and sizes are in the name: "16x3x128x128" and "32x128_bf16" begin with how many images or
-// sequences and end with their side or length; decoding, "f32" and "bf16", has one sequence and its
-// context. "_amp": f32 under autocast to bf16. "_int8": linear layers of bytes.
+// sequences and end with their side or length; decoding, "f32", "bf16" and "int8", has one sequence
+// and its context. "_amp": f32 under autocast to bf16. "int8": linear layers of bytes.
 static model model_of(const char *bench, const char *name) {
   bool narrow = strstr(name, "narrow") != NULL, half = ends_with(name, "bf16"), trains = ends_with(bench, "_train");
-  bool amp = ends_with(name, "_amp"), bytes = ends_with(name, "_int8");
+  bool amp = ends_with(name, "_amp"), bytes = ends_with(name, "int8");
   model m = {.bench = bench,
              .name = name,
              .trains = trains,
@@ -325,10 +325,12 @@ static bool make(model *m, bool numbers) {
   static tc_status (*const kinds[])(model *m) = {add_resnet, add_bert, add_gpt2};
   int kind = begins_with(m->bench, "resnet") ? 0 : begins_with(m->bench, "bert") ? 1 : 2;
   m->params = tc_nn_params_create();
+  tc_scope scope = tc_scope_begin();
   tc_status st = kinds[kind](m);
+  tc_scope_end(scope);
   if (st == TC_OK && m->type != TC_F32) st = tc_nn_cast(m->params, m->type);
   if (st == TC_OK && numbers) st = set_parameters(m);
-  if (st == TC_OK && m->bytes) st = bert_quantize(m->params);
+  if (st == TC_OK && m->bytes) st = kind == 1 ? bert_quantize(m->params) : gpt2_quantize(m->params);
   if (st != TC_OK) return false;
   if (m->trains) return add_optimizer(m);
   tc_nn_set_training(m->params, false);
@@ -398,18 +400,26 @@ void bench_gpt2_train(void) {
   measure("gpt2_train", "2x256_amp", work, BENCH_BF16);
 }
 
-// The roof is a read of as many bytes: the parameters but for the table of positions, and the
-// cache.
+// What one token reads: the parameters but for tables of which it takes a row, and the cache.
+static double decoded_bytes(const model *m) {
+  double bytes = 12 * 2.0 * CONTEXT * 768 * (double)tc_type_bytes(m->type);
+  for (int k = 0; k < tc_nn_count_all(m->params); k++) {
+    const char *name = tc_nn_names(m->params)[k];
+    bool row = strcmp(name, "wpe.weight") == 0 || (m->bytes && strcmp(name, "wte.weight") == 0);
+    tc_tensor t = tc_nn_tensors(m->params)[k];
+    if (!row) bytes += (double)tc_numel(t) * (double)tc_type_bytes(tc_dtype(t));
+  }
+  return bytes;
+}
+
+// The roof is a read of as many bytes.
 void bench_gpt2_decode(void) {
-  static const char *const names[] = {"f32", "bf16"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const names[] = {"f32", "bf16", "int8"};
+  for (int i = 0; i < 3; i++) {
     if (!bench_wants(names[i])) continue;
     model m = model_of("gpt2_decode", names[i]);
     bool made = make(&m, true);
-    double values = 12 * 2.0 * CONTEXT * 768;
-    for (int k = 0; made && k < tc_nn_count(m.params); k++)
-      if (strcmp(tc_nn_names(m.params)[k], "wpe.weight") != 0) values += (double)tc_numel(tc_nn_tensors(m.params)[k]);
-    measure_made(&m, made, (bench_row){.work = values * (double)tc_type_bytes(m.type), .roof = BENCH_READ});
+    measure_made(&m, made, (bench_row){.work = made ? decoded_bytes(&m) : 0, .roof = BENCH_READ});
   }
 }
 

@@ -224,7 +224,8 @@ static tc_status settle(tc_builder *b, bool *done) {
   if (!tc_memory_order(p, b->plan, budget)) return no_room();
   size_t bytes = p->arena_bytes;
   for (uint32_t o = 0; o < b->plan->n_out; o++) bytes += b->plan->out[o].bytes;
-  bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
+  size_t most = b->op_by_op + b->op_by_op / 16 + p->graph.panel_bytes;
+  bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > most;
   holds_more = (holds_more || (budget && p->arena_bytes > budget)) && holds_large(p);
   *done = b->mode == TC_FUSE_SMALL || (b->mode == TC_FUSE_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
   b->mode = b->mode == TC_FUSE_ANY ? TC_FUSE_LOW_MEMORY : TC_FUSE_ANY;  // back if low-memory mode gains nothing

@@ -144,13 +144,31 @@ class GPT2(nn.Module):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocab, dim), nn.Embedding(context, dim)
         self.h = nn.ModuleList(GPT2Block(dim, heads) for _ in range(layers))
-        self.ln_f = nn.LayerNorm(dim)
+        self.ln_f, self.lm_head = nn.LayerNorm(dim), None
 
     def forward(self, ids, cache=None, at=0):
         x = self.wte(ids) + self.wpe.weight[at : at + ids.shape[1]]
         for i, block in enumerate(self.h):
             x = block(x, None if cache is None else cache[i], at)
-        return self.ln_f(x) @ self.wte.weight.t()
+        x = self.ln_f(x)
+        return x @ self.wte.weight.t() if self.lm_head is None else self.lm_head(x)
+
+
+def of_bytes(model):
+    """GPT-2 whose layers and head have weights of bytes."""
+
+    def linear(weight, bias=None):  # weight [out, in]
+        layer = nn.Linear(*reversed(weight.shape), bias=bias is not None)
+        layer.weight = nn.Parameter(weight.detach().contiguous())
+        layer.bias = bias
+        return layer
+
+    for block in model.h:
+        for part, name in ((block.attn, "c_attn"), (block.attn, "c_proj"), (block.mlp, "c_fc"), (block.mlp, "c_proj")):
+            layer = getattr(part, name)
+            setattr(part, name, linear(layer.weight.t(), layer.bias))
+    model.lm_head = linear(model.wte.weight)
+    return torch.ao.quantization.quantize_dynamic(model, {nn.Linear})
 
 
 def of_case(bench, case):

@@ -498,7 +498,11 @@ def gpt2_train():
 
 def decoder():
     """The logits of the token after a context of 256, its last token computed alone, and the most likely token."""
+    import torch_models
+
     model, n = model_of(), cases.DECODE_CONTEXT
+    if case.endswith("int8"):
+        model = torch_models.of_bytes(model)
     words, dim = ids(model, 1, n), model.wte.embedding_dim
     heads = model.h[0].heads
     cache = [tuple(torch.zeros(1, heads, n, dim // heads, dtype=model.wte.weight.dtype) for _ in range(2)) for _ in model.h]

@@ -73,7 +73,8 @@ TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
 // whose matrix was turned fails, and says so.
 // out_axis: the weight's axis of outputs: 0 for [out, in], 1 for [in, out]. A file of such a model
 // is loaded by another that was turned likewise. Call it after loading numbers; a sync point.
-// TC_ERR_ARG where nothing matches, TC_ERR_SHAPE for a layer of more than 131072 inputs; then
+// TC_ERR_ARG where nothing matches, TC_ERR_SHAPE for a layer of more inputs than
+// TC_MAX_INT8_COLUMNS; then
 // nothing has changed.
 TC_API tc_status tc_nn_quantize_dynamic(tc_nn_params *p, const char *pattern, int out_axis);
 // All parameters and buffers from an archive, each from its name after prefix (NULL: none): see

@@ -33,6 +33,8 @@ extern "C" {
 
 // The most axes that a tensor has.
 #define TC_MAX_RANK 8
+// The most columns of tc_linear_int8's weight: sums of so many products, of 127 times 128, fit i32.
+#define TC_MAX_INT8_COLUMNS 131072
 
 // Element types, from dtypes.def. Two types promote by kind, then by width: BOOL < INT < FLOAT.
 typedef enum tc_type {

@@ -9,8 +9,6 @@
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
 
-#define MOST_IN 131072  // tc_linear_int8's limit (lazy/ops/quantize.c)
-
 static const char *const op = "nn_quantize_dynamic";
 
 // The path of a name that ends in ".weight", if it matches; false: it is none, or does not.
@@ -47,10 +45,10 @@ static tc_status add_bytes(tc_nn_params *p, const char *path, tc_tensor weight, 
 static tc_status check_layer(const char *path, tc_tensor weight, int out_axis, tc_site site) {
   tc_dims d = tc_shape_at(weight, site);
   int64_t out = d.dim[out_axis], in = d.dim[1 - out_axis];
-  if (in <= MOST_IN) return TC_OK;
+  if (in <= TC_MAX_INT8_COLUMNS) return TC_OK;
   return tc_fail(TC_ERR_SHAPE, op, site,
                  "'%.100s.weight' [%lld, %lld] has more than %d inputs: sums of bytes would leave i32", path,
-                 (long long)out, (long long)in, MOST_IN);
+                 (long long)out, (long long)in, TC_MAX_INT8_COLUMNS);
 }
 
 // Adds the buffers of all layers that match, and marks their weights.

@@ -10,8 +10,6 @@
 #include "lazy/record/known_value.h"
 #include "lazy/trace/dims.h"
 
-// Most terms of a linear layer's sum, of 127 times 128: they stay within i32.
-#define MOST_IN 131072
 // A row's scale is that of a largest element of at least 2^-100, so that its reciprocal is finite.
 #define LEAST_GREATEST 0x1p-100
 #define MIDDLE 128  // zero point of rows that go as u8
@@ -199,9 +197,9 @@ static bool check_operands(tc_trace *t, tc_node x, tc_node w) {
     return tc_rec_fail(t, TC_ERR_SHAPE, "x %s does not fit weight %s [out, in]", tc_dims_text(dx, have, sizeof have),
                        tc_dims_text(dw, want, sizeof want)),
            false;
-  if (dw->dim[1] > MOST_IN)
+  if (dw->dim[1] > TC_MAX_INT8_COLUMNS)
     return tc_rec_fail(t, TC_ERR_SHAPE, "weight %s has more than %d columns: sums would leave i32",
-                       tc_dims_text(dw, want, sizeof want), MOST_IN),
+                       tc_dims_text(dw, want, sizeof want), TC_MAX_INT8_COLUMNS),
            false;
   return true;
 }

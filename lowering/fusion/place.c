@@ -136,9 +136,11 @@ static void merge_flat(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
     (void)tc_fuser_merge(w, g, h, level);
 }
 
+// Whether n is a large temporary. A matmul reads panels in the place of a leaf, which is none.
 static bool is_large(const tc_fuser *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
-  return (size_t)x->shape->count * tc_type_bytes(x->type) >= TC_LARGE_BYTES && x->out == TC_LEAF_NONE;
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  return bytes >= TC_LARGE_BYTES && x->out == TC_LEAF_NONE && !x->stored;
 }
 
 static void connect_source(void *arg, uint32_t source, bool moved) {

@@ -55,6 +55,7 @@ typedef struct tc_graph {
   tc_fold_guard *guard;  // with any_size: long folds
   uint32_t n_guard;
   bool packs_few;  // a weight is prepacked for matmuls of few rows, which read it once a run
+  size_t panel_bytes;  // of the panels that each run makes of operands which several matmuls read
   // Who makes convolution n, which has elements: a new reference to a library's call, or NULL for
   // a generated kernel. The field is NULL where all are generated.
   tc_gpu_call *(*choose_conv)(const struct tc_graph *g, uint32_t n);

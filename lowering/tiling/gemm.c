@@ -77,6 +77,11 @@
 #define READ_A_COST 6.0  // of an element of a, each time it is read
 // of an element of a prepacked panel, at a unit's first read; later reads are prefetched in time
 #define COLD_COST 16.0
+// Rows whose multiply-adds take as long as reading prepacked panels that no cache holds. Units of
+// fewer rows wait for memory, each for all its panels.
+// Measured: Zen 5, 1 and 2 threads, rows cut in units -> all rows a unit: 16x4096x4096 1.97 and 2.4
+// times as fast, 32x4096x4096 1.42 and 2.9, 64x4096x4096 1.0. More: docs/measurements.md.
+#define COLD_ROWS 32.0
 #define UNIT_COST 20000.0  // fixed cost of a unit
 // multiply-adds of a matmul that one thread computes alone; more units would only be more code
 #define ALONE 300000.0
@@ -296,8 +301,9 @@ static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep
 static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
-  // each step of k is in a page of its own, or all of them fill much of the second-level cache
-  bool far = pitch >= 4096 || pitch * of->k > cache / 2;
+  // each step of k is in a page of its own, or all of them fill much of the second-level cache,
+  // which holds a prepacked panel beside the next one and rows of a
+  bool far = pitch >= 4096 || pitch * of->k > cache / (right->panel ? 4 : 2);
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
   b->pack = given_or(given, TC_TILING_PACK, pack || (right->words && !right->panel && !b->transpose));
@@ -384,13 +390,15 @@ static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc
 }
 
 // Estimated time of the matmul on all threads, with units of `tiles` tiles by `panels` panels.
-static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *right, int threads,
+// cold: whether prepacked panels come from memory.
+static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *right, bool cold, int threads,
                       int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes),
          first = right->panel ? COLD_COST * b->lanes : 0;
   if (b->pack) first = columns * (right->col != 1 ? TRANSPOSE_COST : PACK_COST);
-  double unit = (rows * columns + first + rows * READ_A_COST) * (double)of->k + UNIT_COST;
+  double busy = cold ? TC_MAX_OF(rows, COLD_ROWS) : rows;
+  double unit = (busy * columns + first + rows * READ_A_COST) * (double)of->k + UNIT_COST;
   return ((double)tc_ceil_div(units, threads) + LATENESS) * unit;
 }
 
@@ -413,11 +421,12 @@ static void choose_units(tc_tiling_params *b, const tc_extent3 *of, int64_t size
   // Prepacked panels pass through that cache one after the other, beside all rows of a.
   if (right->panel) tallest = TC_MAX_OF(TC_MIN(tallest, cache / 2 / (b->chunk * b->rows * size)), 1);
   double best = 0;
+  bool cold = right->panel && of->n * of->k * (int64_t)tc_type_bytes(right->type) > cache;
   for (int64_t panels = most; panels >= 1; panels -= panels > 64 ? panels / 16 : 1)
     for (int64_t blocks = 1; blocks <= TC_MIN(b->tiles, 4 * threads); blocks++) {
       tall = TC_MIN(tc_ceil_div(b->tiles, blocks), tallest);
       if (b->chunk < of->k) tall = TC_MAX_OF(TC_MIN(tall, SUMS_BYTES / (b->rows * b->lanes * panels * size)), 1);
-      double time = time_of(b, of, right, threads, tall, panels);
+      double time = time_of(b, of, right, cold, threads, tall, panels);
       if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;
     }
   if (!reads_rows(b, of)) return;

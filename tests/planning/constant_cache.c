@@ -409,6 +409,37 @@ static void history_keeps_no_panels(void) {
   tc_scope_end(s);
 }
 
+// A factor that a training step reads more than once is packed once in each, of numbers that the
+// step before assigned. The bits are those of steps that pack it at each use.
+static void a_step_packs_a_factor_once(void) {
+  enum { M = 16, N = 64, STEPS = 3 };
+  float got[2][N * N];
+  for (int round = 0; round < 2; round++) {
+    set_option(round ? "0" : "1");
+    tc_scope s = tc_scope_begin();
+    tc_tensor w = tc_param(numbers(TC_SHAPE(4 * N, N), 1)), x = numbers(TC_SHAPE(M, N), 1), all[] = {w, x};
+    EXPECT_OK(tc_eval(2, all));
+    tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 1e-3});
+    for (int i = 0; i < STEPS; i++) {
+      tc_scope step = tc_scope_begin();
+      tc_tensor y = tc_linear(x, w, (tc_tensor){0, 0}),
+                z = tc_linear(tc_tanh(tc_slice(y, 1, 0, N, 1)), w, (tc_tensor){0, 0});
+      EXPECT_OK(tc_backward(tc_add(tc_mean(tc_square(y), TC_ALL, false), tc_mean(tc_square(z), TC_ALL, false))));
+      EXPECT_OK(tc_optimizer_step(opt));
+      EXPECT_OK(tc_zero_grad(opt));
+      tc_scope_end(step);
+      EXPECT_OK(tc_eval(1, &w));
+      EXPECT(kept() == 0, "%zu bytes kept after step %d", kept(), i);
+    }
+    EXPECT_OK(tc_to_host(tc_slice(w, 0, 0, N, 1), got[round], sizeof got[round]));
+    tc_optimizer_destroy(opt);
+    tc_release(w);
+    tc_scope_end(s);
+  }
+  set_option("1");
+  EXPECT(!memcmp(got[0], got[1], sizeof got[0]), "a factor packed once a step: other bits");
+}
+
 // Products of few and of more rows in one run read the same form of a factor, or each what suits
 // it.
 static void shared_factors_keep_the_bits(void) {
@@ -702,6 +733,7 @@ int main(void) {
   panels_keep_the_bits();
   panels_of_the_caller();
   history_keeps_no_panels();
+  a_step_packs_a_factor_once();
   few_rows_keep_what_stays();
   shared_factors_keep_the_bits();
   memory_is_short();

@@ -458,8 +458,27 @@ static void processes(const char *self, const char *dir) {
   EXPECT(unset.status == TC_OK && unset.n_tuned == 1, "without a directory");
 }
 
+// What the model has for every processor: up to 1024 steps of k are one chunk, a left operand is
+// read where it lies, and rows are not cut where each unit of them would read all panels anew.
+static void the_model_reads_operands_once(void) {
+  tc_tiling_params b;
+  tc_matmul_facts f = {.of = {1, 1024, 1024, 1024},
+                       .acc = TC_F32,
+                       .left = {TC_F32, 1024, 1, .segment = 1024},
+                       .right = {TC_F32, 1024, 1, .segment = 1024}};
+  EXPECT(tc_tiling_choose(&b, &f, NULL) && b.chunk == 1024 && !b.pack_a, "chunks of %d", (int)b.chunk);
+  int lanes = (int)tc_tiling_panel(4096, TC_F32);
+  f = (tc_matmul_facts){.of = {1, 16, 4096, 4096},
+                        .acc = TC_F32,
+                        .left = {TC_F32, 4096, 1, .segment = 4096},
+                        .right = {TC_F32, lanes, 4096, .segment = 4096, .panel = lanes}};
+  EXPECT(tc_tiling_choose(&b, &f, NULL) && b.tiles > 1 && b.unit_tiles == b.tiles, "units of %d tiles of %d",
+         (int)b.unit_tiles, (int)b.tiles);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) return once();
+  the_model_reads_operands_once();
   setenv("TC_LOG", "tune,kernel", 1);
   tc_set_log(listen, NULL);
   char dir[4][128];

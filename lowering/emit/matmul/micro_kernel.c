@@ -100,6 +100,17 @@ static int64_t share_of(const tc_matmul_emitter *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
+// Prefetches the share of the unit's k-th step. Few tiles prefetch whole lines at each step, into
+// the second-level cache: the first-level one cannot wait for so many at a time.
+// Measured: Zen 5, 1 thread, into the second over the first: 16x4096x4096 1.2 times as fast,
+// 13x4096x4096 1.35, 64x4096x4096 0.97.
+static void prefetch_next_panel(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val k) {
+  int line = line_of(p->b.type);
+  int64_t share = share_of(p);
+  tc_val at = add(p->s, r->prefetch_from, times(p->s, k, share));
+  for (int64_t i = 0; i < share; i += line) tc_build_prefetch(E, p->b.buf, add_i64(p->s, at, i), share >= line);
+}
+
 // Prefetches the row of a panel PACKED_AHEAD rows after the one at `at`, from the second-level
 // cache.
 static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
@@ -107,9 +118,15 @@ static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
     tc_build_prefetch(E, buf, add_i64(p->s, at, PACKED_AHEAD * p->by.lanes + i), false);
 }
 
+// Returns the offset of row k of b, whose panels are in memory, at the current panel.
+static tc_val row_in_panel(tc_matmul_emitter *p, tc_val k) {
+  tc_val column = times(p->s, p->s->at[TC_RANGE_K], p->b.col);
+  return add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
+}
+
 // Loads word k of the current panel, whose words are in memory.
 static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
-  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
+  tc_val at = row_in_panel(p, k);
   if (p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, at);
   return load(p->s, p->b.buf, TC_I32, p->by.lanes, at, TC_NONE);
 }
@@ -128,7 +145,10 @@ static tc_val row_of_b(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val pan
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
     return load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
   }
-  if (!p->b.words) return tc_matmul_load_b(p, k);
+  if (!p->b.words) {
+    if (p->b.panel && p->b.type == p->acc && p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, row_in_panel(p, k));
+    return tc_matmul_load_b(p, k);
+  }
   if (!p->halves || even) *word = load_words(p, k);
   return p->halves ? tc_matmul_half_of(p, *word, !even) : *word;
 }
@@ -148,8 +168,7 @@ static tc_val load_lhs(void *of, int row) {
 static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k,
                            const tc_val *a, tc_val in_a, tc_val *acc) {
   if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add_i64(p->s, k, p->by.chunk), r->asked, true);
-  if (r->prefetch_from != TC_NONE)
-    tc_build_prefetch(E, p->b.buf, add(p->s, r->prefetch_from, times(p->s, sub(p->s, k, u->k0), share_of(p))), false);
+  if (r->prefetch_from != TC_NONE) prefetch_next_panel(p, r, sub(p->s, k, u->k0));
   if (p->by.prefetch_strided)
     tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
