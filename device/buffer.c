@@ -1,7 +1,4 @@
 // Tensor memory in pools of size classes. See buffer.h.
-//
-// Four classes a power of two from 64 bytes waste at most a quarter, sixteen from a mebibyte on at
-// most a sixteenth.
 #include "device/buffer.h"
 
 #ifdef __GLIBC__
@@ -15,6 +12,7 @@
 #include "device/external.h"
 #include "device/live_buffers.h"
 #include "device/own_memory.h"
+#include "device/size_class.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -23,13 +21,13 @@
 #include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
-enum { N_SMALL = 56, N_CLASSES = N_SMALL + 28 * 16 };  // small: below a mebibyte
 #define HUGE_BYTES ((size_t)2 << 20)
 // From this size on threads share the work on a tensor, and a core that reads to its end prefetches
 // some lines more. No memory that other cores write may lie there.
 // Measured: 2 threads, product of 64x64x64, with three reference counts there: 2.8 -> 2.95 us.
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
+#define STAMPS 4096  // that a thread takes at a time
 
 // "GPU" is here every device with memory of its own, a loaded back end's, too.
 typedef struct gpu_buffer {
@@ -39,13 +37,13 @@ typedef struct gpu_buffer {
 
 typedef struct gpu_pools {
   tc_own_memory own;
-  tc_buffer *pool[N_CLASSES];
+  tc_buffer *pool[TC_N_CLASSES];
   size_t live_bytes, pooled_bytes;
 } gpu_pools;
 
 static struct {
   pthread_mutex_t lock;
-  tc_buffer *pool[N_CLASSES];
+  tc_buffer *pool[TC_N_CLASSES];
   tc_buffer *shells;  // objects for wrapped memory, without memory of their own
   gpu_pools *gpu[256];  // by tc_device; NULL: nothing was made there
   tc_memory stats;
@@ -64,6 +62,7 @@ static _Thread_local struct {
   bool taken;  // true: this thread took some since tc_buffer_peak_begin
   uint64_t new_ticks;  // spent on getting memory that no pool had
   uint64_t to_device, from_device;  // bytes since tc_buffer_bus_take
+  uint64_t next_stamp, end_stamp;  // of the stamps taken for this thread, those that are left
 } seen;
 
 // Notes that this thread took bytes of a memory, of which live_bytes are in use now.
@@ -73,25 +72,18 @@ static void note_use(uint8_t memory, size_t bytes, size_t live_bytes) {
   seen.peak.most_bytes = TC_MAX_OF(seen.peak.most_bytes, live_bytes);
 }
 
+// A thread takes many at a time: an atomic add for each would cost as much as the rest of a pooled
+// buffer's making.
 static uint64_t new_stamp(void) {
-  return atomic_fetch_add_explicit(&last_stamp, 1, memory_order_relaxed) + 1;
+  if (TC_UNLIKELY(seen.next_stamp == seen.end_stamp)) {
+    seen.next_stamp = atomic_fetch_add_explicit(&last_stamp, STAMPS, memory_order_relaxed) + 1;
+    seen.end_stamp = seen.next_stamp + STAMPS;
+  }
+  return seen.next_stamp++;
 }
 
 static void forget_made(tc_buffer *b) {
   atomic_store_explicit(&b->made, TC_GPU_ALL, memory_order_relaxed);
-}
-
-static size_t class_bytes(int c) {
-  int large = c - N_SMALL;
-  return large < 0 ? (size_t)(4 + c % 4) << (c / 4 + 4) : (size_t)(16 + large % 16) << (large / 16 + 16);
-}
-
-// Returns the smallest class that holds `bytes`.
-static int class_of(size_t bytes) {
-  if (bytes <= 64) return 0;
-  int e = 63 - __builtin_clzll((unsigned long long)bytes - 1), log_parts = e < 20 ? 2 : 4;  // 2^e < bytes <= 2^(e + 1)
-  int part = (int)((bytes - 1 - ((size_t)1 << e)) >> (e - log_parts)) + 1;
-  return e < 20 ? (e - 6) * 4 + part : N_SMALL + (e - 20) * 16 + part;
 }
 
 static void *memory_alloc(size_t bytes) {
@@ -136,7 +128,7 @@ static tc_holder *holder_of(tc_buffer *b) {
 // pre: locked. Frees a GPU's pooled memory; returns its bytes.
 static size_t trim_gpu_locked(gpu_pools *g) {
   size_t bytes = g->pooled_bytes;
-  for (int c = 0; c < N_CLASSES; c++)
+  for (int c = 0; c < TC_N_CLASSES; c++)
     while (g->pool[c]) {
       tc_buffer *b = g->pool[c];
       g->pool[c] = b->next;
@@ -154,7 +146,7 @@ static size_t trim_locked(void) {
   size_t bytes = self.stats.pooled_bytes;
   for (int d = 0; d < 256; d++)
     if (self.gpu[d]) bytes += trim_gpu_locked(self.gpu[d]);
-  for (int c = 0; c < N_CLASSES; c++)
+  for (int c = 0; c < TC_N_CLASSES; c++)
     while (self.pool[c]) drop_locked(c);
   while (self.shells) {
     tc_buffer *b = self.shells;
@@ -190,7 +182,7 @@ static tc_buffer *make_locked(size_t bytes) {
 // forbids it.
 static tc_buffer *take_locked(int c) {
   tc_buffer *b = self.pool[c];
-  size_t bytes = class_bytes(c), cap = cap_locked();
+  size_t bytes = tc_class_bytes(c), cap = cap_locked();
   if (cap && self.stats.live_bytes + bytes > cap) return NULL;
   if (b) {
     self.pool[c] = b->next;
@@ -232,7 +224,7 @@ static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
 // fit, pooled memory is freed first. TC_ERR_MEMORY, without a recorded error: that was not enough.
 static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **out) {
   tc_buffer *b = g->pool[c];
-  size_t bytes = class_bytes(c);
+  size_t bytes = tc_class_bytes(c);
   tc_status st = TC_OK;
   if (b) {
     g->pool[c] = b->next;
@@ -256,7 +248,7 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
 }
 
 static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
-  int c = class_of(TC_MAX_OF(bytes, (size_t)256));
+  int c = tc_class_of(TC_MAX_OF(bytes, (size_t)256));
   gpu_pools *g;
   tc_buffer *b = NULL;
   pthread_mutex_lock(&self.lock);
@@ -270,12 +262,12 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   }
   size_t live = self.stats.live_bytes + self.stats.gpu_live_bytes;
   pthread_mutex_unlock(&self.lock);
-  if (st == TC_ERR_MEMORY && g) return tc_own_memory_refuse(g->own, class_bytes(c));
+  if (st == TC_ERR_MEMORY && g) return tc_own_memory_refuse(g->own, tc_class_bytes(c));
   if (st != TC_OK) return st;
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED,
                    .memory = (uint8_t)d,
                    .size_class = (uint16_t)c,
-                   .bytes = class_bytes(c),
+                   .bytes = tc_class_bytes(c),
                    .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
@@ -301,7 +293,7 @@ void tc_buffer_reclaim(tc_device d) {
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
   if (tc_device_memory(d) == TC_DEVICE_CPU) return tc_buffer_create(bytes, out);
   *out = NULL;
-  if (bytes > class_bytes(N_CLASSES - 1))
+  if (bytes > tc_class_bytes(TC_N_CLASSES - 1))
     return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
   return create_on_gpu(d, bytes, out);
 }
@@ -375,9 +367,9 @@ tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
 
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   *out = NULL;
-  if (bytes > class_bytes(N_CLASSES - 1))
+  if (bytes > tc_class_bytes(TC_N_CLASSES - 1))
     return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
-  int c = class_of(TC_MAX_OF(bytes, (size_t)64));
+  int c = tc_class_of(TC_MAX_OF(bytes, (size_t)64));
   pthread_mutex_lock(&self.lock);
   uint64_t n_allocs = self.stats.n_allocs;
   tc_buffer *b = take_locked(c);
@@ -389,40 +381,39 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
     b = take_locked(c);
   }
   const char *how = self.stats.n_allocs != n_allocs ? "create" : "reuse";
-  const tc_memory m = self.stats;
+  size_t live = self.stats.live_bytes, all_live = live + self.stats.gpu_live_bytes;
+  size_t pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", b ? how : "refuse", bytes, m.live_bytes,
-                m.pooled_bytes, m.cap_bytes);
-  if (!b)
-    return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, m.live_bytes,
-                   m.cap_bytes);
-  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
+    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", b ? how : "refuse", bytes, live, pooled,
+                cap);
+  if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
+  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = tc_class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
-  if (tc_profile_is_on()) tc_live_add(b, m.live_bytes + m.gpu_live_bytes);
+  if (tc_profile_is_on()) tc_live_add(b, all_live);
   *out = b;
   return TC_OK;
 }
 
 size_t tc_buffer_fit(size_t bytes) {
-  if (bytes <= class_bytes(N_SMALL) || bytes > class_bytes(N_CLASSES - 1)) return bytes;
-  int least = class_of(bytes), c = least;
+  if (bytes <= tc_class_bytes(TC_N_SMALL_CLASSES) || bytes > tc_class_bytes(TC_N_CLASSES - 1)) return bytes;
+  int least = tc_class_of(bytes), c = least;
   pthread_mutex_lock(&self.lock);
-  while (c < N_CLASSES && !self.pool[c]) c++;
+  while (c < TC_N_CLASSES && !self.pool[c]) c++;
   size_t cap = cap_locked(), given = 0;
-  if (c < N_CLASSES && (cap == 0 || self.stats.live_bytes + class_bytes(c) <= cap)) {
-    bytes = class_bytes(c);
+  if (c < TC_N_CLASSES && (cap == 0 || self.stats.live_bytes + tc_class_bytes(c) <= cap)) {
+    bytes = tc_class_bytes(c);
   } else {
-    for (c = least; c-- > N_SMALL && class_bytes(c) >= bytes / 8;)
-      while (self.pool[c] && given < bytes) given += class_bytes(c), drop_locked(c);
+    for (c = least; c-- > TC_N_SMALL_CLASSES && tc_class_bytes(c) >= bytes / 8;)
+      while (self.pool[c] && given < bytes) given += tc_class_bytes(c), drop_locked(c);
   }
   pthread_mutex_unlock(&self.lock);
   return bytes;
 }
 
 size_t tc_buffer_rounded(size_t bytes) {
-  return bytes > class_bytes(N_CLASSES - 1) ? bytes : class_bytes(class_of(bytes));
+  return bytes > tc_class_bytes(TC_N_CLASSES - 1) ? bytes : tc_class_bytes(tc_class_of(bytes));
 }
 
 size_t tc_buffer_room(tc_device d) {
@@ -491,8 +482,14 @@ void tc_buffer_set_keeper(const tc_keeper *k) {
   atomic_store_explicit(&keeper, k, memory_order_release);
 }
 
+// Gives a reference back. True: it was the last. Whoever has one alone need not write it: only a
+// listed buffer gets references from elsewhere.
+static bool drop_reference(tc_buffer *b) {
+  return (tc_buffer_refs(b) == 1 && !b->listed) || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1;
+}
+
 void tc_buffer_release(tc_buffer *b) {
-  if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+  if (!b || !drop_reference(b)) return;
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
   if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);

@@ -37,10 +37,15 @@ void tc_biased_lock_fini(tc_biased_lock *l);
 void tc_biased_lock_begin(tc_biased_lock *l);
 
 void tc_biased_lock_slow(tc_biased_lock *l);
-static inline void tc_biased_lock_own(tc_biased_lock *l) {
+// Takes the lock by its bias. False: it has none; tc_biased_lock_slow or tc_biased_lock_own must
+// follow.
+static inline bool tc_biased_lock_by_bias(tc_biased_lock *l) {
   atomic_store_explicit(&l->held, true, memory_order_relaxed);
   atomic_signal_fence(memory_order_seq_cst);
-  if (TC_UNLIKELY(!atomic_load_explicit(&l->biased, memory_order_acquire))) tc_biased_lock_slow(l);
+  return TC_LIKELY(atomic_load_explicit(&l->biased, memory_order_acquire));
+}
+static inline void tc_biased_lock_own(tc_biased_lock *l) {
+  if (!tc_biased_lock_by_bias(l)) tc_biased_lock_slow(l);
 }
 // Without its bias the owner has cleared `held` before it took the mutex.
 static inline void tc_biased_unlock_own(tc_biased_lock *l) {

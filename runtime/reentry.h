@@ -12,6 +12,17 @@
 #include "runtime/inside.h"
 #include "runtime/status.h"
 
+// pre: this thread is outside. Returns the op that the call is named by.
+static inline const char *tc_enter_outside(const char *op, tc_site site) {
+  if (tc_outer_op)
+    op = tc_outer_op;
+  else
+    tc_call_failed = false;
+  tc_inside_call = (tc_call){op, site};
+  tc_inside = 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  return op;
+}
 // Returns false after reporting TC_ERR_STATE; then the caller touches nothing and does not call
 // tc_leave.
 static inline bool tc_enter(const char *op, tc_site site) {
@@ -19,10 +30,7 @@ static inline bool tc_enter(const char *op, tc_site site) {
     (void)tc_refuse_inside(op, site);
     return false;
   }
-  tc_inside_call = (tc_call){tc_outer_op ? tc_outer_op : op, site};
-  if (!tc_outer_op) tc_call_failed = false;
-  tc_inside = 1;
-  atomic_signal_fence(memory_order_seq_cst);
+  (void)tc_enter_outside(op, site);
   return true;
 }
 

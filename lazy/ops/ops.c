@@ -5,8 +5,8 @@
 // checks happen in the recording primitives; nothing here computes.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
-#include "lazy/record/autocast.h"
 #include "lazy/record/formula.h"
+#include "lazy/record/op.h"
 
 // ---- Factories ----
 
@@ -99,11 +99,28 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 // One function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given") and where (arity
 // 3) take more and follow.
 
+static tc_tensor record_unary(const char *name, tc_op op, tc_tensor x, tc_site site) {
+  tc_trace *t = tc_op_begin_inline(name, site);
+  tc_node a = tc_op_in_inline(t, x, true);
+  return tc_op_end_inline(t, tc_rec_unary(t, op, a));
+}
+
+static tc_tensor record_binary(const char *name, tc_op op, tc_tensor a, tc_tensor b, tc_site site) {
+  tc_trace *t = tc_op_begin_inline(name, site);
+  tc_node na = tc_op_in_inline(t, a, true), nb = tc_op_in_inline(t, b, true);
+  tc_autocast_promote(t, &na, &nb);
+  return tc_op_end_inline(t, tc_rec_binary(t, op, na, nb));
+}
+
+static tc_tensor record_num(const char *name, tc_op op, tc_tensor a, tc_num b, tc_site site) {
+  tc_trace *t = tc_op_begin_inline(name, site);
+  tc_node na = tc_op_in_inline(t, a, true);
+  return tc_op_end_inline(t, tc_rec_num(t, op, na, b));
+}
+
 #define UNARY(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \
-    tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x); \
-    return tc_op_end(t, tc_rec_unary(t, TC_OP_##NAME, a)); \
+    return record_unary(#name, TC_OP_##NAME, x, site); \
   }
 #define UNARY_same(NAME, name) UNARY(NAME, name)
 #define UNARY_floating(NAME, name) UNARY(NAME, name)
@@ -114,10 +131,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 
 #define BINARY(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
-    tc_trace *t = tc_op_begin(#name, site); \
-    tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b); \
-    tc_autocast_promote(t, &na, &nb); \
-    return tc_op_end(t, tc_rec_binary(t, TC_OP_##NAME, na, nb)); \
+    return record_binary(#name, TC_OP_##NAME, a, b, site); \
   }
 
 #define ELEM_1(NAME, name, dtype) UNARY_##dtype(NAME, name)
@@ -144,9 +158,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 
 #define NUMBER(NAME, name) \
   tc_tensor tc_##name##_num_at(tc_tensor a, tc_num b, tc_site site) { \
-    tc_trace *t = tc_op_begin(#name, site); \
-    tc_node na = tc_op_in(t, a); \
-    return tc_op_end(t, tc_rec_num(t, TC_OP_##NAME, na, b)); \
+    return record_num(#name, TC_OP_##NAME, a, b, site); \
   }
 NUMBER(ADD, add)
 NUMBER(SUB, sub)

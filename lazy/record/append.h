@@ -11,8 +11,8 @@
 // Room for a record of so many words and args, slow part: false out of memory.
 bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args);
 static inline bool tc_trace_room(tc_trace *t, uint32_t words, uint32_t args) {
-  return (TC_LIKELY(t->n_word + words <= t->cap_word && t->n_arg + args <= t->cap_arg && t->n_node < t->cap_node)) ||
-         tc_trace_grow(t, words, args);
+  bool fits = t->n_word + words <= t->cap_word && (args == 0 || t->n_arg + args <= t->cap_arg);
+  return TC_LIKELY(fits && t->n_node < t->cap_node) || tc_trace_grow(t, words, args);
 }
 // The node of the record whose words and args lie behind the others.
 static inline __attribute__((always_inline)) tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args,
@@ -37,8 +37,8 @@ static inline __attribute__((always_inline)) tc_node tc_trace_append_plain(tc_tr
                                                                            uint32_t shape, bool two, tc_node a,
                                                                            tc_node b) {
   if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-  *(tc_rec *)(void *)(t->word + t->n_word) =
-      (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
+  tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
+  r->op_args = (uint16_t)op, r->dtype = (uint8_t)type, r->n_extra = 0, r->shape = shape, r->in[0] = a, r->in[1] = b;
   uint8_t operands = two ? t->flag[a] | t->flag[b] : t->flag[a];
   return tc_trace_take(t, 2, 0, tc_trace_history(t, op, type, operands), (tc_device)t->dev[a]);
 }

@@ -20,7 +20,10 @@ tc_node tc_autocast_operand(tc_trace *t, tc_node n);
 // left alone.
 void tc_autocast_widen(tc_trace *t, tc_node *a, tc_node *b);
 static inline void tc_autocast_promote(tc_trace *t, tc_node *a, tc_node *b) {
-  if (TC_UNLIKELY(t->cast_rule == TC_AUTOCAST_promote)) tc_autocast_widen(t, a, b);
+  if (TC_LIKELY(t->cast_rule != TC_AUTOCAST_promote)) return;
+  tc_node wide_a = *a, wide_b = *b;  // only these are in memory
+  tc_autocast_widen(t, &wide_a, &wide_b);
+  *a = wide_a, *b = wide_b;
 }
 // Forgets the casts of parameters: what is recorded from now on refers to none that was recorded
 // before. For what records a part of a trace that is to stand alone.

@@ -1,15 +1,13 @@
 // The open op: what every public op begins and ends with, and how its operands become nodes. See
 // record.h.
-#include "lazy/trace/thread_trace.h"
+#include "lazy/record/op.h"
+
 #include "lazy/record/append.h"
-#include "lazy/record/autocast.h"
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "lazy/trace/capture.h"
-#include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/profile_file.h"
-#include "runtime/reentry.h"
 #include "runtime/team.h"
 
 // Whether memory that only the trace holds is over its bound. What is assigned does not count: a
@@ -35,7 +33,7 @@ static void begin_trace(tc_trace *t) {
   if (tc_profile_is_on()) t->first = tc_ticks();
 }
 
-static inline __attribute__((always_inline)) tc_trace *open_op(const char *name, tc_site site) {
+static tc_trace *open_op(const char *name, tc_site site) {
   if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t)) {
@@ -44,47 +42,47 @@ static inline __attribute__((always_inline)) tc_trace *open_op(const char *name,
     return &tc_trace_no_memory;
   }
   tc_biased_lock_own(&t->lock);
-  t->op = tc_inside_call.op;  // name, or of the function written over this one
-  t->op_site = site;
-  t->op_status = TC_OK;
-  t->n_taken = 0;
-  t->tape = t->no_grad == 0;
-  t->cast_rule = TC_LIKELY(t->context == 0) ? TC_AUTOCAST_none : tc_autocast_rule_of(name);
+  tc_op_open(t, tc_inside_call.op, site);  // name, or of the function written over this one
   return t;
 }
 
 tc_trace *tc_op_begin_sync(const char *name, tc_site site) {
-  return open_op(name, site);
+  tc_trace *t = open_op(name, site);
+  if (TC_LIKELY(t->op_status == TC_OK) && TC_UNLIKELY(t->context != 0)) t->cast_rule = tc_autocast_rule_of(name);
+  return t;
 }
 
-tc_trace *tc_op_begin(const char *name, tc_site site) {
-  tc_trace *t = open_op(name, site);
-  if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
+tc_trace *tc_op_begin_seldom(tc_trace *t, const char *name) {
+  if (t->context != 0) t->cast_rule = tc_autocast_rule_of(name);
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
+  if (t->n_node == 0) begin_trace(t);
   bool full = t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t));
   if (TC_UNLIKELY(full) && !t->outline) {
     tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
-    t->op_status = tc_trace_make_way(t, cause, site);
+    t->op_status = tc_trace_make_way(t, cause, t->op_site);
     t->cut_at_bound |= cause == TC_CAUSE_BOUND && t->n_node == 0;
   }
   return t;
 }
 
+tc_trace *tc_op_begin_slow(const char *name, tc_site site) {
+  tc_trace *t = open_op(name, site);
+  return t->op_status == TC_OK && !tc_op_is_usual(t) ? tc_op_begin_seldom(t, name) : t;
+}
+
+tc_trace *tc_op_begin(const char *name, tc_site site) {
+  return tc_op_begin_inline(name, site);
+}
+
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
   if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_no_memory)) return st;
-  t->n_taken = 0;
-  tc_biased_unlock_own(&t->lock);
-  tc_leave();
+  tc_op_close(t);
   return st;
 }
 
-tc_tensor tc_op_end(tc_trace *t, tc_node n) {
-  if (TC_UNLIKELY(n == TC_NODE_ERR || t->op_status != TC_OK)) {
-    tc_status st = tc_op_done(t);
-    return tc_poison(st);
-  }
+tc_tensor tc_op_end_slow(tc_trace *t, tc_node n) {
+  if (n == TC_NODE_ERR || t->op_status != TC_OK) return tc_poison(tc_op_done(t));
   // An op that returns its operand's node (a cast to the same type) still makes a new value. A
   // parameter's may be in no slot.
   bool is_other = t->slot_of[n] != TC_SLOT_NONE || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
@@ -93,6 +91,10 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   if (TC_UNLIKELY(tc_options_get()->eager) && !t->outline) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);
   return h;
+}
+
+tc_tensor tc_op_end(tc_trace *t, tc_node n) {
+  return tc_op_end_inline(t, n);
 }
 
 // Whether leaf i is the value v of the tensor h. Another leaf may have its buffer, too: with
@@ -130,8 +132,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   return n;
 }
 
-// The operand's node if h is not in this trace yet, or is invalid (then the op fails).
-static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
+static tc_node find_operand(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
   tc_slot *s = tc_slot_find(h, &owner);
@@ -143,18 +144,17 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   return tc_trace_node(t, s, h);
 }
 
-tc_node tc_op_in_uncast(tc_trace *t, tc_tensor h) {
-  tc_trace *owner;
-  const tc_slot *s = tc_slot_find(h, &owner);
-  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
-    return t->n_taken++, t->op_device = (tc_device)t->dev[s->node], s->node;
-  tc_node n = op_in_slow(t, h);
+tc_node tc_op_in_slow(tc_trace *t, tc_tensor h, bool cast) {
+  tc_node n = find_operand(t, h);
   t->n_taken++;
   if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
-  return n;
+  return cast && t->cast_rule != TC_AUTOCAST_none ? tc_autocast_operand(t, n) : n;
+}
+
+tc_node tc_op_in_uncast(tc_trace *t, tc_tensor h) {
+  return tc_op_in_inline(t, h, false);
 }
 
 tc_node tc_op_in(tc_trace *t, tc_tensor h) {
-  tc_node n = tc_op_in_uncast(t, h);
-  return TC_LIKELY(t->cast_rule == TC_AUTOCAST_none) ? n : tc_autocast_operand(t, n);
+  return tc_op_in_inline(t, h, true);
 }

@@ -315,8 +315,7 @@ static bool is_arithmetic(tc_dtype_rule rule) {
   return rule == TC_RULE_arithmetic || rule == TC_RULE_number || rule == TC_RULE_real;
 }
 
-tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
-  if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+static __attribute__((noinline)) tc_node binary_unequal(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   tc_type type = promote(t, a, b);
   tc_dtype_rule rule = tc_op_rule(op);
   if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(rule))
@@ -335,6 +334,21 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b) || !same_device(t, 2, (tc_node[]){a, b}, &device))
     return TC_NODE_ERR;
   return tc_trace_append_plain(t, op, rule == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
+}
+
+// Whether the rule leaves operands of one floating type as they are, or compares them.
+static bool takes_floats(tc_dtype_rule rule) {
+  return rule != TC_RULE_logical && rule != TC_RULE_integral && rule != TC_RULE_integer;
+}
+
+tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
+  if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+  const tc_rec *ra = tc_rec_of(t, a), *rb = tc_rec_of(t, b);
+  tc_dtype_rule rule = tc_op_rule(op);
+  bool equal = ra->dtype == rb->dtype && ra->shape == rb->shape && t->dev[a] == t->dev[b];
+  if (TC_UNLIKELY(!equal || tc_number_kind_of[ra->dtype] != TC_NUMBER_FLOAT || !takes_floats(rule)))
+    return binary_unequal(t, op, a, b);
+  return tc_trace_append_plain(t, op, rule == TC_RULE_compare ? TC_BOOL : (tc_type)ra->dtype, ra->shape, true, a, b);
 }
 
 // The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating

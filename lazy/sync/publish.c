@@ -79,15 +79,28 @@ static bool is_freed(uint8_t flag) {
   return (flag & TC_NODE_NO_HISTORY) && !(flag & TC_NODE_REQUIRES_GRAD);
 }
 
+// Takes what is stored at a node out of what the trace holds; NULL: nothing is. An output has one
+// node, and a node one slot.
+static tc_buffer *take_stored(tc_trace *t, const tc_plan *p, uint32_t n) {
+  tc_buffer *stored = stored_at(t, p, n);
+  if (p->out_of[n] == TC_LEAF_NONE) return stored ? tc_buffer_retain(stored) : NULL;
+  t->out[p->out_of[n]] = NULL;
+  return stored;
+}
+
 tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   tc_status st = TC_OK;
   for (uint32_t n = 0; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = tc_slot_of(t->slot_of[n]);
-    tc_buffer *stored = stored_at(t, p, n);
-    bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
-    tc_slot_set_value(s, stored, history || !stored ? run : NULL, stored && is_freed(t->flag[n]));
+    tc_buffer *stored = take_stored(t, p, n);
     s->run_node = n;
+    if (TC_LIKELY(!stored && run && !s->buf && !s->run)) {  // as tc_slot_give_value does it
+      tc_slot_take_recipe(s, run);
+      continue;
+    }
+    bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
+    tc_slot_give_value(s, stored, history || !stored ? run : NULL, stored && is_freed(t->flag[n]));
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
     struct tc_user *u = &t->user[i];

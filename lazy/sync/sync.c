@@ -129,9 +129,9 @@ static tc_status publish(tc_trace *t, work *w, tc_cause cause, tc_site site, tc_
   tc_plan *p = w->plan;
   if (st == TC_OK) {
     if (w->run) tc_run_fill(w->run, t, false);
-    st = tc_values_publish(t, p, w->run);
     for (uint32_t i = 0; TC_UNLIKELY(tc_profile_sequence != 0) && i < p->n_out; i++)
       tc_buffer_set_stored(t->out[i], tc_profile_sequence);
+    st = tc_values_publish(t, p, w->run);
     if (st != TC_OK) defer_undone(t, cause, site, st);
     return st;
   }

@@ -9,11 +9,12 @@ static _Atomic uint64_t run_serial;
 
 tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_param_node) {
   tc_buffer *memory;
-  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) +
-                 p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) + n_param_node * sizeof(tc_param_node) +
-                 p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
-  if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
-  tc_run *r = memset(memory->ptr, 0, bytes);
+  size_t zeroed =
+             sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *),
+         filled = p->n_arg * sizeof(uint64_t) + n_param_node * sizeof(tc_param_node) +
+                  p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1);
+  if (tc_buffer_create(zeroed + filled, &memory) != TC_OK) return NULL;
+  tc_run *r = memset(memory->ptr, 0, zeroed);
   r->memory = memory;
   r->serial = atomic_fetch_add_explicit(&run_serial, 1, memory_order_relaxed) + 1;
   atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
@@ -42,9 +43,17 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t run_node, tc_tens
   return r;
 }
 
-// Adds the run, if there is one, to those to be freed if this was its last reference.
+void tc_run_leave_last(tc_run *r, bool none_left, bool last) {
+  if (none_left && atomic_load_explicit(&r->refs, memory_order_relaxed) > (uint32_t)last) tc_run_drop_unneeded(r);
+  if (last) tc_run_release(r);
+}
+
+// Adds the run, if there is one, to those to be freed if this was its last reference. The last
+// needs no atomic write: nobody else has one to make another from.
 static void run_drop(tc_run *r, tc_run **dead) {
-  if (!r || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
+  if (!r || (atomic_load_explicit(&r->refs, memory_order_acquire) != 1 &&
+             atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1))
+    return;
   r->next_dead = *dead;
   *dead = r;
 }

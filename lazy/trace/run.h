@@ -69,11 +69,12 @@ void tc_run_release(tc_run *r);
 tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t run_node, tc_tensor param, tc_call call);
 // Gives back the values that neither a recipe that somebody may ask for nor history needs.
 void tc_run_drop_unneeded(tc_run *r);
+// The last of its slots, or the last without a stored value, no longer names the run.
+void tc_run_leave_last(tc_run *r, bool none_left, bool last);
 // A slot no longer names the run. as_recipe: the run was its recipe.
 static inline void tc_run_leave(tc_run *r, bool as_recipe) {
   bool none_left = as_recipe && --r->n_recipes == 0, last = --r->n_slots == 0;
-  if (none_left && atomic_load_explicit(&r->refs, memory_order_relaxed) > (uint32_t)last) tc_run_drop_unneeded(r);
-  if (last) tc_run_release(r);
+  if (TC_UNLIKELY(none_left || last)) tc_run_leave_last(r, none_left, last);
 }
 // Drops what only differentiation needed.
 void tc_run_free_history(tc_run *r, tc_site by);

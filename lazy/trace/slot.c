@@ -51,22 +51,13 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
-  tc_tensor h = {t->free_slot, 0};
-  tc_slot *s = tc_slot_of(h.slot);
-  t->free_slot = s->next;
-  h.gen = s->gen + 1;
-  // no buf, no run
-  s->gen = h.gen, s->refs = 1, s->epoch = 0, s->flags = 0, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;
-  s->of_body = false;
+  tc_slot *s;
+  tc_tensor h = tc_slot_take(t, &s);
   if (n != TC_NODE_ERR) {
-    const tc_rec *r = tc_rec_of(t, n);
-    s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
-    t->slot_of[n] = h.slot;
-    t->flag[n] |= TC_NODE_LIVE;
+    tc_slot_name(t, s, h.slot, n);
     // data: the slot has its value already
-    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(tc_trace_leaf_of(t, n));
+    if (TC_UNLIKELY(tc_rec_op(tc_rec_of(t, n)) == TC_OP_LEAF)) s->buf = tc_buffer_retain(tc_trace_leaf_of(t, n));
   }
-  t->n_slots++;
   if (pooled) t->pool[t->n_pool++] = h;
   return h;
 }
@@ -104,11 +95,14 @@ tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, u
   return h;
 }
 
+static inline void leave_node(tc_trace *t, const tc_slot *s, uint32_t slot) {
+  if (s->epoch != t->epoch || t->slot_of[s->node] != slot) return;
+  t->slot_of[s->node] = TC_SLOT_NONE;
+  t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
+}
+
 void tc_slot_leave_node(tc_trace *t, tc_slot *s, tc_tensor h) {
-  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
-    t->slot_of[s->node] = TC_SLOT_NONE;
-    t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  }
+  leave_node(t, s, h.slot);
   s->epoch = 0, s->err = TC_OK;
 }
 
@@ -120,28 +114,39 @@ void tc_slot_stand_for(tc_trace *t, tc_slot *s, tc_tensor h, tc_node n) {
   t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
 }
 
-// pre: gen is even.
-static inline __attribute__((always_inline)) void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
-  if (s->epoch == t->epoch && t->slot_of[s->node] == slot) {
-    t->slot_of[s->node] = TC_SLOT_NONE;
-    t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  }
-  if (s->buf) tc_buffer_release(s->buf);
-  if (s->run) tc_run_leave(s->run, s->flags & TC_SLOT_RECIPE);
-  s->buf = NULL, s->run = NULL;
-  if (s->gen == 0) return;  // a slot whose generation wraps is retired
+static inline void push_free(tc_trace *t, tc_slot *s, uint32_t slot) {
+  if (TC_UNLIKELY(s->gen == 0)) return;  // a slot whose generation wraps is retired
   s->next = t->free_slot;
   t->free_slot = slot;
 }
 
-void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
-  if (--s->refs > 0) return;
+// pre: gen is even.
+static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
+  leave_node(t, s, slot);
+  if (s->buf) tc_buffer_release(s->buf);
+  if (s->run) tc_run_leave(s->run, s->flags & TC_SLOT_RECIPE);
+  s->buf = NULL, s->run = NULL;
+  push_free(t, s, slot);
+}
+
+// The slot, whose last reference is gone, has a stored value, a gradient or a deferred assign.
+static __attribute__((noinline)) void end_value(tc_trace *t, tc_slot *s, uint32_t slot) {
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};
+  if (!(s->flags & TC_SLOT_HAS_DEFERRED)) slot_free(t, s, slot);
+  if (grad.gen) tc_slot_release_handle(t, grad);
+}
+
+void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
+  if (--s->refs > 0) return;
   s->gen++;
   t->n_slots--;
-  if (!(s->flags & TC_SLOT_HAS_DEFERRED)) slot_free(t, s, h.slot);
-  if (grad.gen) tc_slot_release_handle(t, grad);
+  if (s->buf || s->grad.gen || (s->flags & TC_SLOT_HAS_DEFERRED)) return end_value(t, s, h.slot);
+  tc_run *run = s->run;
+  s->run = NULL;
+  leave_node(t, s, h.slot);
+  push_free(t, s, h.slot);
+  if (run) tc_run_leave(run, s->flags & TC_SLOT_RECIPE);
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {

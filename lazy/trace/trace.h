@@ -227,20 +227,32 @@ static inline bool tc_slot_is_pending(const tc_trace *t, const tc_slot *s) {
 // memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
 // pre: the slot's trace is locked; a run's slots are all of the trace that made it. Gives the slot
-// a stored value and a run, which it retains, and releases those it had; any may be NULL. A slot
-// without a stored value takes the run for its recipe. freed: a backward freed the value's history.
-static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bool freed) {
+// a stored value, which is consumed, and a run, which it retains. Releases those it had; any may be
+// NULL. A slot without a stored value takes the run for its recipe. freed: a backward freed the
+// value's history.
+static inline void tc_slot_give_value(tc_slot *s, tc_buffer *buf, tc_run *run, bool freed) {
   tc_buffer *old = s->buf;
   tc_run *was = s->run;
   bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !buf;
   if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
   if (has_recipe) run->n_recipes++;
-  s->buf = buf ? tc_buffer_retain(buf) : NULL;
+  s->buf = buf;
   s->run = run;
   s->flags = (uint8_t)((s->flags & ~(TC_SLOT_RECIPE | TC_SLOT_FREED)) | (has_recipe ? TC_SLOT_RECIPE : 0) |
                        (freed ? TC_SLOT_FREED : 0));
   if (old) tc_buffer_release(old);
   if (was) tc_run_leave(was, had_recipe);
+}
+// The same, but the stored value is retained.
+static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bool freed) {
+  tc_slot_give_value(s, buf ? tc_buffer_retain(buf) : NULL, run, freed);
+}
+// The same for a slot that has neither a stored value nor a run: the run is its recipe.
+static inline void tc_slot_take_recipe(tc_slot *s, tc_run *run) {
+  if (run->n_slots++ == 0) (void)tc_run_retain(run);
+  run->n_recipes++;
+  s->run = run;
+  s->flags = (uint8_t)((s->flags & ~TC_SLOT_FREED) | TC_SLOT_RECIPE);
 }
 // pre: t is locked. A new reference to a slot of t that is alive, or released and HAS_DEFERRED, in
 // the current scope; poison when out of memory.
@@ -276,6 +288,28 @@ static inline tc_rec *tc_rec_of(const tc_trace *t, tc_node n) {
 }
 // The buffer of a leaf; borrowed.
 tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n);
+
+// ---- making handles: what tc_trace_handle is made of ----
+// Whether a slot is free, and the innermost scope has room for its handle.
+static inline bool tc_slot_has_room(const tc_trace *t) {
+  return t->free_slot != TC_SLOT_NONE && t->n_pool < t->cap_pool;
+}
+// pre: a slot is free, which is taken. Its handle; the slot has no node and no value.
+static inline tc_tensor tc_slot_take(tc_trace *t, tc_slot **out) {
+  uint32_t slot = t->free_slot;
+  tc_slot *s = *out = tc_slot_of(slot);
+  t->free_slot = s->next;
+  t->n_slots++;
+  s->gen++, s->refs = 1, s->epoch = 0, s->flags = 0, s->of_body = false, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;
+  return (tc_tensor){slot, s->gen};
+}
+// pre: no slot stands for n. The slot that was taken does from here on.
+static inline void tc_slot_name(tc_trace *t, tc_slot *s, uint32_t slot, tc_node n) {
+  const tc_rec *r = tc_rec_of(t, n);
+  s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
+  t->slot_of[n] = slot;
+  t->flag[n] |= TC_NODE_LIVE;
+}
 
 // ---- stored values ----
 typedef struct tc_stored {
