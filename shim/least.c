@@ -1,9 +1,10 @@
-// TC_SHIM_MIN's default: 48, and 24 for gemm. Where there is a directory to keep it in, gemm's is
-// measured at its first call, by type.
+// TC_SHIM_MIN's default: 48, 24 for gemm and 64 for strmm. Where there is a directory to keep it
+// in, gemm's is measured at its first call, by type.
 // In: a real gemm, libtc. Out: a size, also in a file of TC_CACHE_DIR. Its name is of the library
 // that defines the routine and of the processor.
 // Measured: Zen 5, 1 thread, dgemm, of OpenBLAS as SkylakeX: 0.6x at 12, 0.8x at 16, 1.05x at 24.
-// Of OpenBLAS as Haswell, and of BLIS, libtc is faster from 8 on.
+// Of OpenBLAS as Haswell, and of BLIS, libtc is faster from 8 on. strmm from the right 0.85x at 56,
+// 1x at 64; the others from 48 on 0.9x and more.
 // Threads: any; one measures, and the others have the default meanwhile.
 #include "shim/least.h"
 
@@ -21,7 +22,7 @@
 #include "shim/find.h"
 #include "shim/profile.h"
 
-enum { LEAST_GEMM = 24, ROUNDS = 7, ORDER_COLUMNS = 102, PLAIN = 111 };
+enum { LEAST_GEMM = 24, LEAST_STRMM = 64, ROUNDS = 7, ORDER_COLUMNS = 102, PLAIN = 111 };
 
 static const int sizes[] = {8, 12, 16, 24, 32, 48};
 enum { N_SIZES = sizeof sizes / sizeof *sizes, MOST = 48, LD = MOST + 3 };
@@ -36,10 +37,15 @@ static double cube(double x) {
   return x * x * x;
 }
 
+static double least_of(const tc_shim_routine *r) {
+  if (r->action == TC_SHIM_GEMM) return LEAST_GEMM;
+  return r->action == TC_SHIM_TRMM && r->type == 's' ? LEAST_STRMM : TC_SHIM_LEAST;
+}
+
 double tc_shim_least_volume(const tc_shim_options *o, const tc_shim_entry *entry) {
   const tc_shim_routine *r = &tc_shim_routines[entry->routine];
   if (o->least_volume >= 0) return o->least_volume;
-  if (r->action != TC_SHIM_GEMM) return cube(TC_SHIM_LEAST);
+  if (r->action != TC_SHIM_GEMM) return cube(least_of(r));
   if (!o->cache) return cube(LEAST_GEMM);
   int type = r->type == 'd', state = __atomic_load_n(&gemm[type].state, __ATOMIC_ACQUIRE);
   return state == 2 ? gemm[type].volume : cube(state == 0 ? sizes[0] : LEAST_GEMM);
@@ -47,7 +53,7 @@ double tc_shim_least_volume(const tc_shim_options *o, const tc_shim_entry *entry
 
 double tc_shim_least_size(const tc_shim_options *o, const tc_shim_entry *entry) {
   if (o->least_volume >= 0) return o->least;
-  return tc_shim_routines[entry->routine].action == TC_SHIM_GEMM ? LEAST_GEMM : TC_SHIM_LEAST;
+  return least_of(&tc_shim_routines[entry->routine]);
 }
 
 // ---- Timing ----

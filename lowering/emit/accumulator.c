@@ -103,6 +103,12 @@ void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f) {
   set(s, f->acc, tc_fold_identity(s, TC_OP_SUM, f->type));
 }
 
+void tc_fold_join(tc_emit_ctx *s, tc_fold *f, const tc_fold *second) {
+  bool chains = f->total != TC_NONE;
+  tc_val *v = chains ? &f->total : &f->acc;
+  *v = bin(s, combine(s->g->node[f->node].op), *v, chains ? second->total : second->acc);
+}
+
 static tc_val reduce_lanes(tc_emit_ctx *s, tc_val v, tc_kir_op op) {
   return tc_build_lanes(&s->e, v) == 1 ? v : reduce(s, v, op);
 }

@@ -22,6 +22,8 @@ void tc_fold_begin(tc_emit_ctx *s, tc_fold *f, uint32_t n, bool chains);
 void tc_fold_step(tc_emit_ctx *s, tc_fold *f);
 // Ends a chain: adds it to the total and starts the next one. Does nothing for a fold of one chain.
 void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f);
+// Adds the lanes of another fold of the same node, as the second half to the first.
+void tc_fold_join(tc_emit_ctx *s, tc_fold *f, const tc_fold *second);
 // Remembers the fold's result, with lanes combined where they ran along F.
 void tc_fold_end(tc_emit_ctx *s, const tc_fold *f);
 // Returns the identity element of a fold. Bools fold as I32.

@@ -38,7 +38,7 @@ void tc_emit_reset(tc_emit_ctx *s) {
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
   s->threads.run = 0;
   memset(s->threads.off, 0xFF, sizeof s->threads.off);
-  s->held = NULL;
+  s->held = NULL, s->strips = 1;
   s->divisors.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);

@@ -120,6 +120,7 @@ typedef struct tc_emit_ctx {
   bool bound[TC_N_RANGES];  // true: a loop over the range is open, so `at` is valid
   int vector;  // the range that varies over lanes; -1: none does
   int lanes;
+  int strips;  // of a block of strips * lanes elements of a row, one after another; 1: it is lanes
   tc_val mask;  // lanes that exist; TC_NONE: all do. With runs it has one lane for each thread
   tc_val cond;  // inside padding: where the operand exists; TC_NONE: everywhere
   // Set by the emitter for the parts that it calls.

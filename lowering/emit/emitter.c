@@ -126,10 +126,10 @@ static bool is_assigned(const tc_emit_ctx *s, uint32_t n) {
          tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
 }
 
-// Records which operands may share memory with a result.
+// Records which operands may share memory with a result. Of reductions their emitter says it.
 static void note_same(tc_emit_ctx *s) {
   tc_emit_result *x = s->x;
-  if (s->gp->kind != TC_FUSION_ELEMENTWISE && s->gp->kind != TC_FUSION_MATMUL) x->same = 0;
+  if (s->gp->kind == TC_FUSION_ATTENTION) x->same = 0;
   bool assigns = false;
   for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
   x->kir.over =

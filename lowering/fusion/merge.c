@@ -12,7 +12,8 @@
 #define FOLD_LANES 64  // a ROW fusion with COLUMN members has a multiple of these columns
 #define MAX_COLUMNS 16384  // most columns summed along with their rows: the sums stay in a core's cache
 #define MOST_TRIED 64  // readers of one source that a fusion is compared with
-#define MANY_PARTS 4  // column parts a thread from which on any number of parts balances
+#define MANY_PARTS 4  // parts a thread from which on any number of parts balances
+#define LONG_ROW 1024  // elements of a row whose last, partial vector costs little
 
 // ---- siblings ----
 
@@ -95,15 +96,58 @@ static const char *why_alone(const tc_fusion_plan *gr, const tc_fusion *gp) {
   return leaves_little(gr, gp) ? NULL : "its temporaries would be held longer";
 }
 
+// What is found at the sources of a fusion's members.
+typedef struct source_sight {
+  const tc_fusion_plan *gr;
+  uint32_t fusion;
+  bool moves;  // a member reads a tensor at another position than its own
+  bool reads_sum;  // a member reads what a reduction of the same fusion leaves
+} source_sight;
+
+static void note_sight(void *arg, uint32_t source, bool moved) {
+  source_sight *s = arg;
+  int64_t count = s->gr->graph->node[source].shape->count;
+  s->moves |= count > 1 && (moved || count != tc_fusion_positions(&s->gr->fusion[s->fusion]));
+  s->reads_sum |= tc_fuser_fusion_of(s->gr, source) == s->fusion && s->gr->level[source] != TC_LEVEL_FULL;
+}
+
+static source_sight sight_of(const tc_fusion_plan *gr, const tc_fusion *gp) {
+  source_sight s = {.gr = gr, .fusion = (uint32_t)(gp - gr->fusion)};
+  for (uint32_t i = 0; i < gp->n_member; i++) tc_fusion_each_source(gr, gp->member[i], note_sight, &s);
+  return s;
+}
+
+// Whether so many units keep all threads busy to the end.
+static bool fills_threads(int64_t units) {
+  int threads = tc_team_threads();
+  return units >= MANY_PARTS * threads || (units >= 2 * threads && units % threads == 0);
+}
+
+// Whether the elements of a flat fusion may be those of rows: of long ones, enough for all threads,
+// that are read once.
+static bool goes_along_rows(const tc_fusion_plan *gr, const tc_fusion *rows, const tc_fusion *flat) {
+  if (rows->kind != TC_FUSION_ROW || flat->kind != TC_FUSION_ELEMENTWISE || tc_target_is_gpu(&gr->graph->target))
+    return false;
+  return rows->f >= LONG_ROW && fills_threads(rows->a) && rows->a * rows->f == flat->k && !rows->part &&
+         !gr->graph->any_size && !sight_of(gr, rows).reads_sum && !sight_of(gr, flat).moves;
+}
+
 // The rule that keeps two fusions apart that read the same data; NULL: none. pre: neither is alone.
-static const char *why_two(const tc_fusion *first, const tc_fusion *later) {
-  if (first->kind != later->kind || !tc_fusion_same_domain(first, later)) return "their domains differ";
+static const char *why_two(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later) {
+  bool same = first->kind == later->kind && tc_fusion_same_domain(first, later);
+  if (!same && !goes_along_rows(gr, first, later) && !goes_along_rows(gr, later, first)) return "their domains differ";
   if (first->no_fusion || later->no_fusion) return "that kernel takes no more, or this one is alone";
   return NULL;
 }
 
+// Rows take in what is flat, whichever is first.
+static void merge_two(tc_fuser *w, uint32_t first, uint32_t later) {
+  bool flat = w->gr->fusion[first].kind == TC_FUSION_ELEMENTWISE && w->gr->fusion[later].kind == TC_FUSION_ROW;
+  (void)tc_fuser_merge(w, flat ? later : first, flat ? first : later, TC_LEVEL_NONE);
+}
+
 const char *tc_fuser_why_siblings_apart(const tc_fusion_plan *gr, const tc_fusion *first, const tc_fusion *later) {
-  const char *why = why_two(first, later);
+  const char *why = why_two(gr, first, later);
   if (!why) why = why_alone(gr, first);
   return why ? why : why_alone(gr, later);
 }
@@ -119,7 +163,7 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
     readers_find(r, &s);
     for (uint32_t i = 0; i < r->n && a->merged == TC_FUSION_NONE; i++) {
       const tc_fusion *b = &gr->fusion[r->found[i]];
-      if (b->merged == TC_FUSION_NONE && !why_two(b, a)) (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
+      if (b->merged == TC_FUSION_NONE && !why_two(gr, b, a)) merge_two(w, r->found[i], g);
     }
     for (uint32_t i = 0; i < s.n && a->merged == TC_FUSION_NONE; i++) readers_note(w, r, s.node[i], g);
   }
@@ -132,9 +176,7 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
 static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
   const tc_fusion_plan *gr = w->gr;
   const tc_fusion *rows = &gr->fusion[g], *columns = &gr->fusion[h];
-  int threads = tc_team_threads();
-  bool fills = columns->a >= MANY_PARTS * threads || (columns->a >= 2 * threads && columns->a % threads == 0);
-  if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills) return false;
+  if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills_threads(columns->a)) return false;
   tc_fusion both = *rows;
   sources have = {.gr = gr, .fusion = h, .count = rows->a * rows->f}, want = have;
   for (uint32_t i = 0; i < rows->n_member; i++) {

@@ -1,7 +1,7 @@
 // Products over a long k have the bits of the documented order, whatever road makes them: chains of
 // 512 steps from zero, added one after another in groups of 131072 steps, and the groups likewise.
 // Beside it, sums that one chain would lose: of ones, of one number, of what comes again, and of
-// uniform numbers.
+// uniform numbers. And a sum beside an update in place has the bits of a sum alone.
 #include <math.h>
 #include <stdlib.h>
 
@@ -93,7 +93,36 @@ static void has_the_documented_bits(const problem *p) {
   free(a), free(b), free(got);
 }
 
+// x -= y / 4 and the sum of its squares, each in a kernel of its own, and in one that writes over x.
+static void sums_alike_beside_an_update(int64_t n, tc_type type) {
+  size_t bytes = (size_t)n * (type == TC_F64 ? sizeof(double) : sizeof(float));
+  float *v = numbers(n, 7, false), *w = numbers(n, 11, false);
+  void *alone = malloc(bytes), *beside = malloc(bytes);
+  double sum[2] = {0, 1};
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_cast(tc_from_host(v, TC_SHAPE(n), TC_F32), type),
+            y = tc_cast(tc_from_host(w, TC_SHAPE(n), TC_F32), type);
+  tc_tensor z = tc_sub(x, tc_mul_num(y, tc_num_float(.25)));
+  EXPECT_OK(tc_eval(3, (tc_tensor[]){x, y, z}));
+  EXPECT_OK(tc_item_f64(tc_sum(tc_mul(z, z), TC_ALL, false), &sum[0]));
+  EXPECT_OK(tc_to_host(z, alone, bytes));
+  tc_tensor next = tc_sub(x, tc_mul_num(y, tc_num_float(.25))), total = tc_sum(tc_mul(next, next), TC_ALL, false);
+  EXPECT_OK(tc_assign(x, next));
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){x, total}));
+  EXPECT_OK(tc_item_f64(total, &sum[1]));
+  EXPECT_OK(tc_to_host(x, beside, bytes));
+  EXPECT(sum[0] == sum[1], "%d: %.17g alone, %.17g beside", (int)n, sum[0], sum[1]);
+  EXPECT(memcmp(alone, beside, bytes) == 0, "%d: another update", (int)n);
+  tc_scope_end(s);
+  free(v), free(w), free(alone), free(beside);
+}
+
 int main(void) {
+  static const int64_t lengths[] = {37, 100, 5000, 70001, 1000000, 1 << 20};
+  for (int i = 0; i < 6; i++) {
+    sums_alike_beside_an_update(lengths[i], TC_F64);
+    sums_alike_beside_an_update(lengths[i], TC_F32);
+  }
   for (int i = 0; i < N_PROBLEMS; i++) has_the_documented_bits(&problems[i]);
   return expect_done("numerics-summation_order");
 }
