@@ -369,7 +369,7 @@ def model_gpu(name, program):
             check_graphs(log, cpu_log)
 
 
-VERIFY_ARGS = {"amp": ["3"], "export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "train_loop": ["16"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
+VERIFY_ARGS = {"amp": ["3"], "export": ["{folder}/model.tcx"], "mlp_regression": ["200"], "train_loop": ["16"], "digits": ["--small", "1"], "char_gpt": ["2", "0.1", "LICENSE"], "torch_compile_tour": ["--small"]}
 
 
 def verify(name, program):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tests of GPUs, for `./dev test gpu`.
 
-gpu_tests.py --names BUILD prints the names of those that the build has.
+gpu_tests.py --names BUILD [soak] prints the names of those that the build has, without those of the suite soak, or with them.
 gpu_tests.py LOG BUILD [ROWS..] prints, from what `meson test` logged of them, what was simulated, what was compiled only, and what was run on hardware: rows of
 gpu-check, or why there was none.
 """
@@ -28,10 +28,11 @@ def is_any(name, patterns):
     return any(fnmatch.fnmatch(name, p) for p in patterns)
 
 
-def print_names(build):
+def print_names(build, soak):
     tests = json.loads(subprocess.run(["meson", "introspect", "--tests", build], check=True, capture_output=True, text=True).stdout)
     for t in tests:
-        if any(s.split(":")[-1] == "gpu" for s in t["suite"]) or is_any(t["name"], COMPILED + SIMULATED):
+        suites = {s.split(":")[-1] for s in t["suite"]}
+        if (soak or "soak" not in suites) and ("gpu" in suites or is_any(t["name"], COMPILED + SIMULATED)):
             print(t["name"])
 
 
@@ -69,7 +70,7 @@ def print_hardware(build, files):
 
 def main():
     if sys.argv[1] == "--names":
-        print_names(sys.argv[2])
+        print_names(sys.argv[2], sys.argv[3:] == ["soak"])
         return
     simulated, in_step, compiled = {}, {}, {}
     for line in open(sys.argv[1], encoding="utf-8", errors="replace"):

@@ -370,12 +370,17 @@ static int fail_each(const char *device, const char *compiler, long stride) {
 int main(int n_words, char **words) {
   const char *device = n_words > 1 ? words[1] : "tc:cpu";
   bool all = getenv("TC_TEST_ALL") != NULL;
+#ifdef __SANITIZE_ADDRESS__
+  enum { FEW = 53, FEW_COMPILED = 701 };
+#else
+  enum { FEW = 23, FEW_COMPILED = 307 };
+#endif
   int n_failed = 0;
   for (int compiled = 0; compiled < 2; compiled++) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-      exit(compiled ? fail_each(device, "llvm", all ? 41 : 307) : fail_each(device, "interp", all ? 1 : 23));
+      exit(compiled ? fail_each(device, "llvm", all ? 41 : FEW_COMPILED) : fail_each(device, "interp", all ? 1 : FEW));
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child, "no child");
     n_failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;

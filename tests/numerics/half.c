@@ -225,14 +225,17 @@ static double bound_of_sums(const op *f) {
   return biased && on_gpu ? 1.01 : f->sums;
 }
 
+static bool is_simulated(void) {
+  return strcmp(tc_get_default_device(), "tc:cuda") == 0 && !getenv("TC_TEST_ALL");
+}
+
 static void rows_round_once(tc_type type) {
   static result have, want;
   static double weight[MOST];
   make_data(type);
   fill(weight, MOST, 'N', type);
   const char *only = getenv("TC_TEST_OP");
-  // simulated: a third of the ops in each type, by turns
-  bool sampled = strcmp(tc_get_default_device(), "tc:cuda") == 0 && !getenv("TC_TEST_ALL");
+  bool sampled = is_simulated();  // a third of the ops in each type, by turns
   for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
     const op *f = &ops[k];
     if ((only && strcmp(only, f->name) != 0) || (sampled && (k + (type == TC_BF16)) % 3)) continue;
@@ -512,7 +515,10 @@ static void expect_moments(const char *what, tc_type type, moments m, double mea
 
 static void draws_are_what_they_say(void) {
   static const tc_type floats[] = {TC_F16, TC_BF16, TC_F32, TC_F64}, whole[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64};
-  const tc_dims shape = TC_SHAPE(400, 1000);
+  // simulated: a tenth of them, in which the ends are wider
+  bool fewer = is_simulated();
+  const tc_dims shape = TC_SHAPE(fewer ? 40 : 400, 1000);
+  const double end = fewer ? 1e-3 : 1e-4, tail = fewer ? 3.5 : 4;
   tc_seed(11);
   for (int k = 0; k < 4; k++) {
     tc_scope scope = tc_scope_begin();
@@ -521,15 +527,15 @@ static void draws_are_what_they_say(void) {
     double unit = type == TC_F16 ? 0x1p-11 : type == TC_BF16 ? 0x1p-8 : 1e-5;
     EXPECT(m.least >= 0 && m.most < 1 && like.least >= 0 && like.most < 1, "rand %s: [%.9g, %.9g]", tc_type_name(type),
            m.least, m.most);
-    EXPECT(m.most >= 1 - 2 * unit - 1e-4 && m.least <= 1e-4, "rand %s: [%.9g, %.9g] leaves out an end",
+    EXPECT(m.most >= 1 - 2 * unit - end && m.least <= end, "rand %s: [%.9g, %.9g] leaves out an end",
            tc_type_name(type), m.least, m.most);
     expect_moments("rand", type, m, 0.5, 1.0 / 12, 1.0 / 80, unit * unit);
     expect_moments("rand_like", type, like, 0.5, 1.0 / 12, 1.0 / 80, unit * unit);
     m = moments_of(tc_randn(shape, type)), like = moments_of(tc_randn_like(tc_zeros(shape, type)));
     expect_moments("randn", type, m, 0, 1, 3, unit * unit);
     expect_moments("randn_like", type, like, 0, 1, 3, unit * unit);
-    EXPECT(m.least > -5.9 && m.least < -4 && m.most > 4 && m.most < 5.9, "randn %s: [%.9g, %.9g]", tc_type_name(type),
-           m.least, m.most);
+    EXPECT(m.least > -5.9 && m.least < -tail && m.most > tail && m.most < 5.9, "randn %s: [%.9g, %.9g]",
+           tc_type_name(type), m.least, m.most);
     // What is kept is 1 / 0.75 of what was, and three quarters are kept.
     tc_tensor kept = tc_dropout(tc_ones(shape, type), 0.25);
     m = moments_of(kept);
@@ -569,7 +575,7 @@ int main(void) {
   for (int k = 0; k < 2; k++) {
     tc_type type = k ? TC_BF16 : TC_F16;
     rows_round_once(type);
-    rows_longer_than_f16_counts(type);
+    if (type == TC_F16 || !is_simulated()) rows_longer_than_f16_counts(type);
     sums_in_parts_are_rounded_once(type);
     optimizers_round_once(type);
     a_step_without_gradient_is_none(type);

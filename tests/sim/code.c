@@ -253,6 +253,7 @@ static void declare_one(parser *p, const type *base) {
     }
   }
   v.lasting = t->is_const && t->kind != ARRAY && t->kind != STRUCT;
+  p->variables = p->top;
   add_name(p, is)->is = v;
 }
 
@@ -269,7 +270,7 @@ static bool statement(parser *p);
 
 static void leave_names(parser *p, int n, int top) {
   forget_names(p, n);
-  p->top = top;
+  p->top = p->variables = top;
 }
 
 static bool block(parser *p) {
@@ -297,7 +298,7 @@ static int jump_if_not(parser *p) {
 }
 
 static void land(parser *p, int jump) {
-  p->code->step[jump].b = sim_next_step(p);
+  p->code->step[jump].b = sim_land(p);
 }
 
 static void land_chain(parser *p, int chain, int at) {
@@ -348,7 +349,7 @@ static void for_loop(parser *p) {
     p->top = top;
     sim_expect(p, S1(';'));
   }
-  int again = sim_next_step(p);
+  int again = sim_land(p);
   if (!is_sign(p, S1(';'))) out = jump_if_not(p);
   sim_expect(p, S1(';'));
   token *step = p->now;
@@ -358,7 +359,7 @@ static void for_loop(parser *p) {
   p->loop = &l;
   statement(p);
   p->loop = l.outer;
-  land_chain(p, l.continues, sim_next_step(p));
+  land_chain(p, l.continues, sim_land(p));
   token *behind = p->now;
   int start = p->top;
   p->now = step;
@@ -368,13 +369,13 @@ static void for_loop(parser *p) {
   sim_emit(p, SIM_DO_JUMP, 0, 0, 0, again);
   p->now = behind;
   if (out >= 0) land(p, out);
-  land_chain(p, l.breaks, sim_next_step(p));
+  land_chain(p, l.breaks, sim_land(p));
   p->depth--;
   leave_names(p, n, top);
 }
 
 static void while_loop(parser *p) {
-  int again = sim_next_step(p);
+  int again = sim_land(p);
   sim_expect(p, S1('('));
   int out = jump_if_not(p);
   sim_expect(p, S1(')'));
@@ -385,7 +386,7 @@ static void while_loop(parser *p) {
   land_chain(p, l.continues, again);
   sim_emit(p, SIM_DO_JUMP, 0, 0, 0, again);
   land(p, out);
-  land_chain(p, l.breaks, sim_next_step(p));
+  land_chain(p, l.breaks, sim_land(p));
 }
 
 static void leave_loop(parser *p, bool is_break) {
@@ -468,14 +469,14 @@ static sim_function *new_function(parser *p, token is, const type *result) {
   sim_function *f = &c->function[c->n_functions++];
   *f = (sim_function){.name = strndup(is.at, is.length), .first = c->n_steps};
   if (!f->name) sim_refuse(p);
-  p->top = p->most = p->array_bytes = p->n_constants = 0;
+  p->top = p->variables = p->most = p->array_bytes = p->n_constants = 0;
   p->result = result;
   return f;
 }
 
 static void add_argument(parser *p, sim_function *f, token is, const type *t) {
   add_name(p, is)->is = (operand){.place = VARIABLE, .type = t, .at = sim_slots(p, slots_of(t))};
-  f->n_args = p->top;
+  f->n_args = p->variables = p->top;
 }
 
 // Behind its head: the body.

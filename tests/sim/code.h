@@ -1,8 +1,8 @@
 // A kernel's text made into steps that the simulator runs itself (run_code.c), in a hundredth of
 // the time that the host's compiler takes. What is understood is the part of the dialect that
 // kernels are written in (code_*.c); whatever else a text says is left to the host's compiler,
-// whose verdict is the one that counts. Nothing is optimized: every access to memory is a step,
-// which looks at it.
+// whose verdict is the one that counts. Nothing is optimized but where a value
+// is made: every access to memory is a step, which looks at it.
 //
 // Steps work on slots of eight bytes, those of a thread's frame: from 0 on variables and
 // intermediate values, from -1 down constants. An integer lies in its slot as an i64 of the same

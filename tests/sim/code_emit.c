@@ -53,6 +53,11 @@ int sim_next_step(const parser *p) {
   return (int)p->code->n_steps;
 }
 
+int sim_land(parser *p) {
+  p->landed = p->code->n_steps;
+  return sim_next_step(p);
+}
+
 int sim_emit(parser *p, sim_step_kind kind, int n, int d, int a, int b) {
   sim_code *c = p->code;
   if (c->n_steps == p->cap_steps) {
@@ -95,6 +100,38 @@ int sim_slot(parser *p, operand value) {
 void sim_move(parser *p, int to, operand value) {
   int from = sim_slot(p, value);
   for (int i = 0; from != to && i < slots_of(value.type); i++) sim_emit(p, SIM_DO_MOVE, 0, to + i, from + i, 0);
+}
+
+// Whether a step does no more than compute what its slot d gets, of other slots.
+static bool only_computes(const sim_inst *s) {
+  switch ((sim_step_kind)s->kind) {
+    case SIM_DO_FMA_F32:
+    case SIM_DO_FMA_F64:
+    case SIM_DO_STORE:
+    case SIM_DO_STORE_WIDE:
+    case SIM_DO_LOAD_WIDE:
+    case SIM_DO_LOAD_ONLY:
+    case SIM_DO_LOCAL_STORE:
+    case SIM_DO_JUMP:
+    case SIM_DO_JUMP_IF:
+    case SIM_DO_JUMP_IF_NOT:
+    case SIM_DO_RETURN:
+    case SIM_DO_CALL:
+    case SIM_DO_WORD: return false;
+    default: return true;
+  }
+}
+
+// What the last step made for this alone it makes in its place.
+void sim_put(parser *p, int to, operand value) {
+  uint32_t n = p->code->n_steps;
+  sim_inst *last = n ? &p->code->step[n - 1] : NULL;
+  if (value.place == VALUE && value.at >= p->variables && slots_of(value.type) == 1 && last && p->landed != n &&
+      last->d == value.at && only_computes(last)) {
+    last->d = to;
+  } else {
+    sim_move(p, to, value);
+  }
 }
 
 // ---- memory ----
@@ -157,7 +194,7 @@ operand sim_value(parser *p, operand x) {
 void sim_assign(parser *p, operand to, operand value) {
   const type *t = to.type;
   if (to.place == VARIABLE) {
-    sim_move(p, to.at, value);
+    sim_put(p, to.at, value);
   } else if (to.place == LOCAL && t->kind != STRUCT) {
     sim_emit(p, SIM_DO_LOCAL_STORE, stored_as(p, t), 0, to.at, sim_slot(p, value));
   } else if (to.place != MEMORY) {

@@ -46,7 +46,7 @@ static operand fresh(parser *p, const type *t) {
 // The next argument, converted, in slots from `to` on.
 static void argument(parser *p, const type *t, int to) {
   int start = p->top;
-  sim_move(p, to, sim_as(p, sim_value(p, sim_assignment(p)), t));
+  sim_put(p, to, sim_as(p, sim_value(p, sim_assignment(p)), t));
   p->top = start;
 }
 
@@ -247,7 +247,7 @@ static operand step_by_one(parser *p, operand x, uint32_t sign, bool behind) {
   if (v.type->kind != POINTER) v = sim_convert(p, v, x.type);
   sim_assign(p, x, v);
   if (behind) p->top = start;
-  return behind ? was : (operand){.place = VALUE, .type = v.type, .at = v.at};
+  return behind ? was : (operand){.place = VALUE, .type = v.type, .at = x.place == VARIABLE ? x.at : v.at};
 }
 
 static operand postfix(parser *p) {
@@ -372,9 +372,9 @@ static operand lazily(parser *p, uint32_t sign, operand a, int level, int start)
   test = truth(p, sim_value(p, binary(p, level + 1)), inner);
   sim_emit(p, SIM_DO_NE, 0, d.at, test, sim_constant(p, 0));
   int end = sim_emit(p, SIM_DO_JUMP, 0, 0, 0, 0);
-  p->code->step[around].b = sim_next_step(p);
+  p->code->step[around].b = sim_land(p);
   sim_emit(p, SIM_DO_MOVE, 0, d.at, sim_constant(p, !both), 0);
-  p->code->step[end].b = sim_next_step(p);
+  p->code->step[end].b = sim_land(p);
   p->top = inner;
   return d;
 }
@@ -420,7 +420,7 @@ static operand conditional(parser *p) {
   for (int i = 0; i < slots_of(a.type); i++) sim_emit(p, SIM_DO_MOVE, 0, d + i, from + i, 0);
   int end = sim_emit(p, SIM_DO_JUMP, 0, 0, 0, 0);
   sim_expect(p, S1(':'));
-  p->code->step[to_second].b = sim_next_step(p);
+  p->code->step[to_second].b = sim_land(p);
   p->top = inner;
   operand b = sim_value(p, conditional(p));
   const type *t = chosen_type(p, a, b);
@@ -428,8 +428,8 @@ static operand conditional(parser *p) {
     p->code->step[first].kind = (uint16_t)sim_conversion(a.type->kind, t->kind);
     b = sim_convert(p, b, t);
   }
-  sim_move(p, d, b);
-  p->code->step[end].b = sim_next_step(p);
+  sim_put(p, d, b);
+  p->code->step[end].b = sim_land(p);
   p->top = d + slots_of(t);
   return (operand){.place = VALUE, .type = t, .at = d};
 }

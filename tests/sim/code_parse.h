@@ -97,6 +97,8 @@ typedef struct parser {
   // The function:
   const type *result;
   int top, most, array_bytes;  // slots in use, the most of them
+  int variables;  // slots of variables: values have those behind
+  uint32_t landed;  // the step that a jump came to last
   uint64_t *constant;
   int n_constants, cap_constants;
   struct loop *loop;
@@ -147,6 +149,7 @@ static inline int slots_of(const type *t) {
 // Steps and operands (code_emit.c).
 int sim_emit(parser *p, sim_step_kind kind, int n, int d, int a, int b);  // its number
 int sim_next_step(const parser *p);
+int sim_land(parser *p);  // the same: a jump comes to it
 int sim_slots(parser *p, int n);  // the first of n new ones
 int sim_constant(parser *p, uint64_t bits);
 operand sim_number(int kind, uint64_t bits);
@@ -158,6 +161,7 @@ operand sim_as(parser *p, operand value, const type *to);  // as an assignment c
 void sim_assign(parser *p, operand to, operand value);  // value is of its type
 operand sim_binary(parser *p, uint32_t sign, operand a, operand b, int start);  // the result in slot `start`
 void sim_move(parser *p, int to, operand value);
+void sim_put(parser *p, int to, operand value);  // the same, of a value that is not looked at again
 
 // Declarations and statements (code.c), expressions (code_expr.c).
 const name *sim_find(const parser *p, const token *t);

@@ -305,6 +305,7 @@ sim_error sim_run(sim_device *d, const sim_launch *l) {
   }
   if (B->stamp > UINT32_MAX / 2) B->stamp = 0;
   B->device = d;
+  B->own_memory = (uintptr_t)sim_memory + (size_t)d->index * sim_option.memory_bytes;
   B->launch = l;
   B->n_ranks = l->kernel->cluster;
   B->block_threads = (int)(l->block[0] * l->block[1] * l->block[2]);

@@ -87,6 +87,7 @@ typedef struct sim_cell {
 // of the thread that runs.
 typedef struct sim_block {
   sim_device *device;
+  uintptr_t own_memory;  // where the device's begins
   const sim_launch *launch;
   int n_threads, n_warps, n_blocks, block;  // threads and warps of all blocks that run; blocks of the grid
   int n_ranks, first_block, block_threads;  // blocks that run, the first of them, and the threads of each

@@ -118,6 +118,22 @@ static uint32_t aged(uint32_t side) {
   return (had | old) << OLD | (uint32_t)all_atomic << OLD_ATOMIC | (uint32_t)only << OLD_ONLY;
 }
 
+// A cell that nobody of this launch wrote and threads of this warp read since the last barrier and
+// sync: one reader more, as check_known_cell has it. False: it is another case.
+static inline bool joins_readers(sim_cell *c, uint32_t mine) {
+  enum { SAME = 31u << WARP | 1u << SEVERAL | 1u << MIXED | 1u << ATOMIC | 1u << ONLY | 15u << MASK };
+  const sim_warp *w = B->now->of_warp;
+  uint32_t lane = FIELD(mine, LO, 6), lo = FIELD(c->reader, LO, 6), hi = FIELD(c->reader, HI, 6);
+  if (c->reader_epoch != B->epoch || B->n_ranks > 1 || ((c->reader ^ mine) & SAME) || (lo == lane && hi == lane) ||
+      w->pairs || w->full > c->reader_clock)
+    return false;
+  if (lane < lo) lo = lane;
+  if (lane > hi) hi = lane;
+  c->reader = (c->reader & ~(63u << LO | 63u << HI)) | lo << LO | hi << HI;
+  c->reader_clock = w->clock;
+  return true;
+}
+
 // A cell that this block, or another of the launch, touched before.
 static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   if (c->stamp != B->stamp) {
@@ -186,6 +202,7 @@ static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) 
     if (c->reader_epoch == B->epoch && (c->reader >> SEVERAL & 1) && !(kind & SIM_READ_ONLY) &&
         !(mask & ~FIELD(c->reader, MASK, 4)))
       return NULL;
+    if (joins_readers(c, mine)) return NULL;
   }
   return check_known_cell(c, mask, kind);
 }
@@ -217,7 +234,14 @@ static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned k
 
 static inline bool all_written(const uint8_t *state, unsigned bytes) {
   static const uint8_t want[16] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
-  if (bytes <= sizeof want) return memcmp(state, want, bytes) == 0;
+  switch (bytes) {  // sizes that the compiler knows are compared without a call
+    case 1: return *state == SIM_WRITTEN;
+    case 2: return memcmp(state, want, 2) == 0;
+    case 4: return memcmp(state, want, 4) == 0;
+    case 8: return memcmp(state, want, 8) == 0;
+    case 16: return memcmp(state, want, 16) == 0;
+    default: break;
+  }
   for (unsigned i = 0; i < bytes; i++) {
     if (state[i] != SIM_WRITTEN) return false;
   }
@@ -282,7 +306,8 @@ static inline __attribute__((always_inline)) void touch(uintptr_t at, unsigned b
   if (o < B->launch->shared && o + bytes <= B->launch->shared) {
     state = B->shared_state + o, cell = B->shared_cell + o / 4;
     kind |= SHARED;
-  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size && o + bytes <= sim_memory_size && reachable(at)) {
+  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size && o + bytes <= sim_memory_size &&
+             (at - B->own_memory < sim_option.memory_bytes || reachable(at))) {
     state = sim_state + o, cell = B->cell + o / 4;
   } else if (B->n_ranks > 1 && is_of_cluster(at, bytes, site, &o)) {
     state = B->all_state + o, cell = B->all_cell + o / 4;

@@ -64,14 +64,12 @@ static inline void store(void *at, int type, uint64_t v) {
 
 static void load_wide(uint64_t *to, uint64_t at, int n) {
   uint32_t v[4];
-  memcpy(v, (const void *)(uintptr_t)at, (size_t)n * 4);
+  for (int i = 0; i < n; i++) memcpy(&v[i], (const char *)(uintptr_t)at + 4 * i, 4);
   for (int i = 0; i < n; i++) to[i] = v[i];
 }
 
 static void store_wide(uint64_t at, const uint64_t *from, int n) {
-  uint32_t v[4];
-  for (int i = 0; i < n; i++) v[i] = (uint32_t)from[i];
-  memcpy((void *)(uintptr_t)at, v, (size_t)n * 4);
+  for (int i = 0; i < n; i++) memcpy((char *)(uintptr_t)at + 4 * i, &(uint32_t){(uint32_t)from[i]}, 4);
 }
 
 // ---- words ----
