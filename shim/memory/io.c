@@ -1,11 +1,13 @@
 // Reads and writes of threads whose system calls the kernel does not show us: what they are about
 // to touch is settled first. Threads: any.
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "shim/memory/block.h"
 #include "shim/memory/guard.h"
 #include "shim/memory/thread.h"
 
@@ -53,15 +55,35 @@ WRAP(ssize_t, __recv_chk, (int f, void *p, size_t n, size_t most, int flags), (f
 WRAP(size_t, __fread_chk, (void *p, size_t most, size_t size, size_t n, FILE *f), (p, most, size, n, f),
      settle_memory((uintptr_t)p, size *n, true))
 
-// Pages that a program protects itself are its own: no call that has them as operands waits.
-static void leave_alone(void *p) {
-  tc_shim_block *b = tc_shim_block_find(p);
-  if (b) b->is_foreign = true;
+// Pages that a program protects, maps, advises or unmaps itself are its own: no call that has them
+// as operands waits.
+static void leave_alone(void *p, size_t bytes) {
+  uintptr_t next = (uintptr_t)p, end = next + bytes < next ? UINTPTR_MAX : next + bytes;
+  if (tc_shim_is_inside()) return;
+  settle_memory(next, bytes, true);
+  for (tc_shim_block *b; (b = tc_shim_block_next(&next, end)) != NULL;)
+    if (!b->is_library) b->is_foreign = true;
 }
 
-WRAP(int, mprotect, (void *p, size_t n, int protection), (p, n, protection),
-     (settle_memory((uintptr_t)p, n, true), leave_alone(p)))
+WRAP(int, mprotect, (void *p, size_t n, int protection), (p, n, protection), leave_alone(p, n))
+WRAP(int, munmap, (void *p, size_t n), (p, n), leave_alone(p, n))
+WRAP(int, madvise, (void *p, size_t n, int advice), (p, n, advice), leave_alone(p, n))
+WRAP(int, mlock, (const void *p, size_t n), (p, n), leave_alone((void *)(uintptr_t)p, n))
+WRAP(void *, mmap64, (void *p, size_t n, int protection, int flags, int f, off64_t at),
+     (p, n, protection, flags, f, at), leave_alone(p, flags &MAP_FIXED ? n : 0))
+
+// mremap, which has a fifth argument where the flags say so.
+void *tc_shim_mremap(void *p, size_t n, size_t to, int flags, void *at) __asm__("mremap");
+EXPORT void *tc_shim_mremap(void *p, size_t n, size_t to, int flags, void *at) {
+  static void *(*real)(void *, size_t, size_t, int, void *);
+  leave_alone(p, n);
+  if (flags & MREMAP_FIXED) leave_alone(at, to);
+  if (!real) real = (void *(*)(void *, size_t, size_t, int, void *))tc_shim_next_function("mremap");
+  return real(p, n, to, flags, at);
+}
 
 // Offsets have 64 bits under either name.
+extern __typeof__(mmap64) plain_mmap __asm__("mmap")
+    __attribute__((alias("mmap64"), leaf, nothrow, visibility("default")));
 extern __typeof__(pread64) plain_pread __asm__("pread") __attribute__((alias("pread64"), visibility("default")));
 extern __typeof__(pwrite64) plain_pwrite __asm__("pwrite") __attribute__((alias("pwrite64"), visibility("default")));
