@@ -1,5 +1,6 @@
 // Reads and writes of threads whose system calls the kernel does not show us: what they are about
 // to touch is settled first. Threads: any.
+#include <aio.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -45,6 +46,38 @@ WRAP(size_t, fread, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
 WRAP(size_t, fwrite, (const void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
      settle_memory((uintptr_t)p, size *n, false))
 
+WRAP(ssize_t, preadv64, (int f, const struct iovec *v, int n, off64_t at), (f, v, n, at), settle_parts(v, n, true))
+WRAP(ssize_t, pwritev64, (int f, const struct iovec *v, int n, off64_t at), (f, v, n, at), settle_parts(v, n, false))
+WRAP(ssize_t, preadv64v2, (int f, const struct iovec *v, int n, off64_t at, int flags), (f, v, n, at, flags),
+     settle_parts(v, n, true))
+WRAP(ssize_t, pwritev64v2, (int f, const struct iovec *v, int n, off64_t at, int flags), (f, v, n, at, flags),
+     settle_parts(v, n, false))
+WRAP(ssize_t, recvfrom, (int f, void *p, size_t n, int flags, struct sockaddr *from, socklen_t *bytes),
+     (f, p, n, flags, from, bytes), settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, sendto, (int f, const void *p, size_t n, int flags, const struct sockaddr *to, socklen_t bytes),
+     (f, p, n, flags, to, bytes), settle_memory((uintptr_t)p, n, false))
+WRAP(ssize_t, recvmsg, (int f, struct msghdr *m, int flags), (f, m, flags),
+     settle_parts(m->msg_iov, (int)m->msg_iovlen, true))
+WRAP(ssize_t, sendmsg, (int f, const struct msghdr *m, int flags), (f, m, flags),
+     settle_parts(m->msg_iov, (int)m->msg_iovlen, false))
+#undef fread_unlocked
+#undef fwrite_unlocked
+WRAP(size_t, fread_unlocked, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
+     settle_memory((uintptr_t)p, size *n, true))
+WRAP(size_t, fwrite_unlocked, (const void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
+     settle_memory((uintptr_t)p, size *n, false))
+
+// The C library's own threads do these.
+static void settle_requests(struct aiocb64 *const *list, int n) {
+  for (int i = 0; i < n; i++)
+    if (list[i]) settle_memory((uintptr_t)list[i]->aio_buf, list[i]->aio_nbytes, list[i]->aio_lio_opcode != LIO_WRITE);
+}
+
+WRAP(int, aio_read64, (struct aiocb64 * r), (r), settle_memory((uintptr_t)r->aio_buf, r->aio_nbytes, true))
+WRAP(int, aio_write64, (struct aiocb64 * r), (r), settle_memory((uintptr_t)r->aio_buf, r->aio_nbytes, false))
+WRAP(int, lio_listio64, (int mode, struct aiocb64 *const *list, int n, struct sigevent *event), (mode, list, n, event),
+     settle_requests(list, n))
+
 // What the compiler makes of them with _FORTIFY_SOURCE.
 WRAP(ssize_t, __read_chk, (int f, void *p, size_t n, size_t most), (f, p, n, most),
      settle_memory((uintptr_t)p, n, true))
@@ -83,7 +116,15 @@ EXPORT void *tc_shim_mremap(void *p, size_t n, size_t to, int flags, void *at) {
 }
 
 // Offsets have 64 bits under either name.
-extern __typeof__(mmap64) plain_mmap __asm__("mmap")
-    __attribute__((alias("mmap64"), leaf, nothrow, visibility("default")));
-extern __typeof__(pread64) plain_pread __asm__("pread") __attribute__((alias("pread64"), visibility("default")));
-extern __typeof__(pwrite64) plain_pwrite __asm__("pwrite") __attribute__((alias("pwrite64"), visibility("default")));
+#define SAME(name, as, ...) \
+  extern __typeof__(name) plain_##name __asm__(as) __attribute__((alias(#name), visibility("default"), __VA_ARGS__));
+SAME(mmap64, "mmap", leaf, nothrow)
+SAME(aio_read64, "aio_read", leaf, nothrow)
+SAME(aio_write64, "aio_write", leaf, nothrow)
+SAME(lio_listio64, "lio_listio", leaf, nothrow)
+SAME(pread64, "pread", )
+SAME(pwrite64, "pwrite", )
+SAME(preadv64, "preadv", )
+SAME(pwritev64, "pwritev", )
+SAME(preadv64v2, "preadv2", )
+SAME(pwritev64v2, "pwritev2", )

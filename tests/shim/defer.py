@@ -27,7 +27,7 @@ MEMORY = {
 }
 # The same of pages.c.
 PAGES = {
-    "sizes": {}, "mapped": {"dscal_": 1}, "changed": {"dscal_": 3}, "calls": {"dscal_": 12}, "waits": {"dscal_": 36}, "children": {"dscal_": 12},
+    "sizes": {}, "mapped": {"dscal_": 1}, "changed": {"dscal_": 3}, "calls": {"dscal_": 36}, "waits": {"dscal_": 36}, "children": {"dscal_": 12},
     "last": {"dscal_": 3}, "limit": {"dscal_": 2},
 }
 # An allocator of a program's own, which knows its memory, and has another name for it.

@@ -4,6 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // mremap
 #endif
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -127,27 +128,64 @@ static void case_changed(void) {
 
 // ---- System calls ----
 
+static int ends[2], sockets[2], file;
+
+typedef struct transfer {
+  int way;
+  double *from, *to;
+} transfer;
+
+// From one place to the other; the last two only by the thread whose results wait.
+enum { BYTES_MOVED = 32, WAYS_OF_ANY = 8, WAYS = 10 };
+
+static void finish(const struct aiocb *request) {
+  while (aio_error(request) == EINPROGRESS) usleep(100);
+  assert(aio_return((struct aiocb *)(uintptr_t)request) == BYTES_MOVED);
+}
+
+static void *move(void *argument) {
+  const transfer *t = argument;
+  struct iovec from = {t->from, BYTES_MOVED}, to = {t->to, BYTES_MOVED};
+  struct msghdr out = {.msg_iov = &from, .msg_iovlen = 1}, in = {.msg_iov = &to, .msg_iovlen = 1};
+  struct aiocb write_it = {.aio_fildes = file, .aio_buf = t->from, .aio_nbytes = BYTES_MOVED};
+  struct aiocb read_it = {.aio_fildes = file, .aio_buf = t->to, .aio_nbytes = BYTES_MOVED, .aio_lio_opcode = LIO_READ};
+  struct aiocb *list[] = {NULL, &read_it};
+  const ssize_t n = BYTES_MOVED;
+  switch (t->way) {
+    case 0: assert(writev(ends[1], &from, 1) == n && readv(ends[0], &to, 1) == n); break;
+    case 1: assert(sendto(sockets[0], t->from, (size_t)n, 0, NULL, 0) == n && recvmsg(sockets[1], &in, 0) == n); break;
+    case 2:
+      assert(sendmsg(sockets[0], &out, 0) == n && recvfrom(sockets[1], t->to, (size_t)n, 0, NULL, NULL) == n);
+      break;
+    case 3: assert(pwritev(file, &from, 1, 0) == n && preadv(file, &to, 1, 0) == n); break;
+    case 4: assert(pwritev2(file, &from, 1, 0, 0) == n && preadv2(file, &to, 1, 0, 0) == n); break;
+    case 5: assert(send(sockets[0], t->from, (size_t)n, 0) == n && recv(sockets[1], t->to, (size_t)n, 0) == n); break;
+    case 6:
+      assert(aio_write(&write_it) == 0);
+      finish(&write_it);
+      assert(aio_read(&read_it) == 0);
+      finish(&read_it);
+      break;
+    case 7: assert(pwrite(file, t->from, (size_t)n, 0) == n && lio_listio(LIO_WAIT, list, 2, NULL) == 0); break;
+    case 8: assert(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == n); break;
+    case 9: assert(vmsplice(ends[1], &from, 1, 0) == n && read(ends[0], t->to, (size_t)n) == n); break;
+  }
+  return NULL;
+}
+
 static void case_calls(void) {
-  int ends[2], sockets[2], file = memfd_create("file", 0);
-  double out[4];
+  file = memfd_create("file", 0);
   assert(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
-  for (int way = 0; way < 6; way++) {
-    double *p = pending(1), *q = pending(5);
-    struct iovec from = {p, sizeof out}, to = {q, sizeof out};
-    struct msghdr message = {.msg_iov = way == 1 ? &to : &from, .msg_iovlen = 1};
-    ssize_t n = sizeof out;
-    switch (way) {
-      case 0: assert(writev(ends[1], &from, 1) == n && readv(ends[0], &to, 1) == n); break;
-      case 1: assert(sendto(sockets[0], p, (size_t)n, 0, NULL, 0) == n && recvmsg(sockets[1], &message, 0) == n); break;
-      case 2: assert(sendmsg(sockets[0], &message, 0) == n && recv(sockets[1], q, (size_t)n, 0) == n); break;
-      case 3: assert(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == n); break;
-      case 4: assert(pwritev2(file, &from, 1, 0, 0) == n && preadv2(file, &to, 1, 0, 0) == n); break;
-      case 5: assert(vmsplice(ends[1], &from, 1, 0) == n && read(ends[0], q, (size_t)n) == n); break;
-    }
-    for (int i = 0; i < 8; i++) assert(q[i] == 2 * ((i < 4 ? 1 : 5) + i % 7));
-    check_doubled(p, 1);
-    free(p);
-    free(q);
+  for (int i = 0; i < WAYS + WAYS_OF_ANY; i++) {
+    transfer t = {i < WAYS ? i : i - WAYS, pending(1), pending(5)};
+    if (i < WAYS)
+      move(&t);
+    else
+      in_thread(move, &t);
+    for (int k = 0; k < 8; k++) assert(t.to[k] == 2 * ((k < 4 ? 1 : 5) + k % 7));
+    check_doubled(t.from, 1);
+    free(t.from);
+    free(t.to);
   }
 }
 
