@@ -19,6 +19,10 @@ static void settle_parts(const struct iovec *v, int n, bool is_write) {
     if (v[i].iov_len) tc_shim_settle_range(v[i].iov_base, v[i].iov_len, is_write);
 }
 
+static void settle_message(const struct msghdr *m, bool is_write) {
+  if (m && tc_shim_memory_guarded()) settle_parts(m->msg_iov, (int)m->msg_iovlen, is_write);
+}
+
 static void settle_memory(uintptr_t at, size_t bytes, bool is_write) {
   if (bytes && tc_shim_memory_guarded()) tc_shim_settle_range((const void *)at, bytes, is_write);
 }
@@ -56,10 +60,8 @@ WRAP(ssize_t, recvfrom, (int f, void *p, size_t n, int flags, struct sockaddr *f
      (f, p, n, flags, from, bytes), settle_memory((uintptr_t)p, n, true))
 WRAP(ssize_t, sendto, (int f, const void *p, size_t n, int flags, const struct sockaddr *to, socklen_t bytes),
      (f, p, n, flags, to, bytes), settle_memory((uintptr_t)p, n, false))
-WRAP(ssize_t, recvmsg, (int f, struct msghdr *m, int flags), (f, m, flags),
-     settle_parts(m->msg_iov, (int)m->msg_iovlen, true))
-WRAP(ssize_t, sendmsg, (int f, const struct msghdr *m, int flags), (f, m, flags),
-     settle_parts(m->msg_iov, (int)m->msg_iovlen, false))
+WRAP(ssize_t, recvmsg, (int f, struct msghdr *m, int flags), (f, m, flags), settle_message(m, true))
+WRAP(ssize_t, sendmsg, (int f, const struct msghdr *m, int flags), (f, m, flags), settle_message(m, false))
 #undef fread_unlocked
 #undef fwrite_unlocked
 WRAP(size_t, fread_unlocked, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
