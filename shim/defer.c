@@ -274,7 +274,8 @@ bool tc_shim_defer(const tc_shim_options *o, uint32_t entry, int64_t *base, cons
   errno = kept;
   if (is != 1) return false;
   bool may = is_real && c->volume >= 1 && (is_large(c, type) || (reads_only && is_hidden(c)));
-  if (may && is_listed(c->routine->name + 1) && read_program(&q) && tc_shim_memory_lock()) {
+  may = may && is_listed(c->routine->name + 1) && !tc_shim_memory_is_limited();
+  if (may && read_program(&q) && tc_shim_memory_lock()) {
     done = !__atomic_load_n(&ended, __ATOMIC_SEQ_CST) && try_defer(&q);
     tc_shim_memory_unlock();
   }

@@ -63,6 +63,11 @@ void *tc_shim_open_library(void) {
   return library;
 }
 
+void *tc_shim_library_of_ours(void) {
+  void *is = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
+  return is_shared ? NULL : is;
+}
+
 static void set_functions(void) {
   void *handle = tc_shim_open_library();
   const char *why = handle ? NULL : dlerror();

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "shim/find.h"
+#include "shim/options.h"
 #include "shim/seen.h"
 
 enum { N_RECORDS = 4096, N_SITES = 4096, NOT_READ = -1 };
@@ -269,6 +270,7 @@ tc_shim_record *tc_shim_profile_merge(uint32_t *out_n) {
   for (table *t = __atomic_load_n(&tables, __ATOMIC_ACQUIRE); t; t = t->next) n_tables++;
   tc_shim_record *all = n_tables ? tc_shim_memory(n_tables * (size_t)(N_RECORDS + 1) * sizeof *all) : NULL;
   *out_n = 0;
+  if (!all && n_tables) tc_shim_say("there is no memory for the profile");
   if (!all) return NULL;
   for (table *t = __atomic_load_n(&tables, __ATOMIC_ACQUIRE); t && n_tables; t = t->next, n_tables--)
     for (uint32_t i = 0; i <= N_RECORDS; i++)

@@ -8,6 +8,9 @@ void *tc_shim_block_take(size_t asked);
 // Unmaps it. Nothing may guard it.
 void tc_shim_block_give(tc_shim_block *block);
 
+// Whether the program has another allocator than the C library's, beside which no block is taken.
+bool tc_shim_allocator_is_other(void);
+
 // A range of addresses aligned to TC_HUGE_BYTES, without access; NULL: none.
 void *tc_shim_range_take(size_t bytes);
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <ucontext.h>
 
 #include "shim/memory/block.h"
@@ -275,6 +276,15 @@ void tc_shim_guards_before_fork(void) {
 void tc_shim_guards_after_fork(void) {
   int *n = &tc_shim_process.n_forks, is = __atomic_load_n(n, __ATOMIC_RELAXED);
   while (is > 0 && !__atomic_compare_exchange_n(n, &is, is - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+}
+
+bool tc_shim_memory_is_limited(void) {
+  static const int kinds[] = {RLIMIT_AS, RLIMIT_DATA};
+  struct rlimit limit;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (tc_shim_raw(SYS_prlimit64, 0, kinds[i], 0, (long)&limit, 0, 0) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      return true;
+  return false;
 }
 
 bool tc_shim_memory_is_forked(void) {

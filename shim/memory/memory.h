@@ -22,7 +22,7 @@ typedef struct tc_shim_block {
   size_t asked, bytes;  // what the program wanted; what is mapped
   uint8_t guard;  // atomic; written under the lock
   bool is_library;  // taken by libtc, inside a call of the shim's
-  bool is_foreign;  // the program has protected pages of it: never guarded
+  bool is_foreign;  // the program has protected, mapped or unmapped pages of it: never guarded
   void *value;  // the keeper's; NULL: nothing is known of the contents
   struct tc_shim_block *next;  // of free records
 } tc_shim_block;
@@ -54,6 +54,10 @@ TC_SHIM_SHARED void tc_shim_memory_unlock(void);
 TC_SHIM_SHARED int tc_shim_memory_guarded(void);
 // Touches that the keeper was called for, by faults and by system calls.
 TC_SHIM_SHARED uint64_t tc_shim_memory_touches(void);
+
+// Whether the program limits its memory (ulimit -v or -d), so that a result which waits might find
+// none.
+TC_SHIM_SHARED bool tc_shim_memory_is_limited(void);
 
 // Whether this process is the child of the one that began to guard.
 TC_SHIM_SHARED bool tc_shim_memory_is_forked(void);

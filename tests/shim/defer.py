@@ -25,6 +25,61 @@ MEMORY = {
     "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {}, "leave": {"dgemm_": 1}, "waits": {"dscal_": 10}, "contexts": {"dscal_": 3},
     "brief": {"dscal_": 400}, "cancelled": {}, "many": {"dscal_": 1}, "operands": {"dger_": 1, "dscal_": 3}, "unwritten": {},
 }
+# The same of pages.c.
+PAGES = {
+    "sizes": {}, "mapped": {"dscal_": 1}, "changed": {"dscal_": 3}, "calls": {"dscal_": 36}, "waits": {"dscal_": 36}, "children": {"dscal_": 12},
+    "last": {"dscal_": 3}, "limit": {"dscal_": 2},
+}
+# An allocator of a program's own, which knows its memory, and has another name for it.
+ALLOCATOR = """
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+enum { MAGIC = 0x7469646e };
+static char heap[512 << 20] __attribute__((aligned(64)));
+static size_t used;
+void *memalign(size_t align, size_t bytes) {
+  if (bytes > sizeof heap / 2) return NULL;
+  size_t extra = (align < 16 ? 16 : align) + 16;
+  size_t at = __atomic_fetch_add(&used, (bytes + extra + 15) & ~(size_t)15, __ATOMIC_RELAXED);
+  assert(at + bytes + extra < sizeof heap);
+  uintptr_t p = ((uintptr_t)heap + at + extra) & -(uintptr_t)(align < 16 ? 16 : align);
+  ((uint64_t *)p)[-1] = MAGIC;
+  ((uint64_t *)p)[-2] = bytes;
+  return (void *)p;
+}
+void *malloc(size_t bytes) { return memalign(16, bytes); }
+void *allocate_otherwise(size_t bytes) { return memalign(16, bytes); }
+void *calloc(size_t n, size_t each) { return memalign(16, n * each); }
+void free(void *p) { assert(!p || ((uint64_t *)p)[-1] == MAGIC); }
+size_t malloc_usable_size(void *p) { return p ? ((uint64_t *)p)[-2] : 0; }
+void *realloc(void *p, size_t bytes) {
+  void *fresh = malloc(bytes);
+  size_t old = malloc_usable_size(p);
+  assert(!p || ((uint64_t *)p)[-1] == MAGIC);
+  return fresh ? memcpy(fresh, p, old < bytes ? old : bytes) : NULL;
+}
+int posix_memalign(void **out, size_t align, size_t bytes) { return (*out = memalign(align, bytes)) ? 0 : ENOMEM; }
+void *aligned_alloc(size_t align, size_t bytes) { return memalign(align, bytes); }
+"""
+ALLOCATES = """
+#include <malloc.h>
+#include "tests/shim/defer.h"
+void *allocate_otherwise(size_t);
+int main(void) {
+  char *text = strdup("text"), *other = allocate_otherwise(100), *grown = realloc(memset(malloc(1000), 5, 1000), 4 << 20);
+  assert(grown[999] == 5 && malloc_usable_size(grown) == 4 << 20 && malloc_usable_size(text) >= 5);
+  free(other);
+  free(text);
+  double *p = pending(1), *q = realloc(pending(2), 2 * BYTES);
+  check_doubled(p, 1);
+  check_doubled(q, 2);
+  free(p);
+  free(grown);
+  return 0;
+}
+"""
 # What least.c measures.
 SIZES = ("8\n", "12\n", "16\n", "24\n", "32\n", "48\n")
 # A module that needs another, which is loaded with it.
@@ -110,15 +165,27 @@ def check_cases(shim, program):
             expect(f"resident: {process}", process.get("reused", 0) >= 5 and process["uploaded"] <= 12)
 
 
-def check_memory(shim, program, module):
-    for case, counts in MEMORY.items():
+def check_memory(shim, program, module, cases=MEMORY):
+    for case, counts in cases.items():
         command = [program, case, module]
         done = shim.run(command, None)
         expect(f"{case} without the shim: {done.returncode} {done.stderr}", done.returncode == 0)
         check_case(shim, command, counts, "lazy")
-        if case in ("nan", "overlap", "operands", "unwritten"):
+        if case in ("nan", "overlap", "operands", "unwritten", "last", "limit"):
             done = shim.run(command, "eager", TC_SHIM_MIN="0")
             expect(f"{case} at eager: {done.returncode} {done.stderr}", done.returncode == 0)
+
+
+def check_allocator(shim, *flags):
+    """A program that is linked to an allocator keeps it; nothing is deferred, and a line says so."""
+    (shim.place / "allocator.c").write_text(ALLOCATOR)
+    (shim.place / "allocates.c").write_text(ALLOCATES)
+    allocator = shim.compile("liballocator.so", shim.place / "allocator.c", "-shared", "-fPIC", "-fno-builtin")
+    program = shim.compile("allocates", shim.place / "allocates.c", str(allocator), f"-Wl,-rpath,{shim.place}", *flags)
+    for level in (None, "eager", "lazy"):
+        done = shim.run([program], level, TC_SHIM_MIN="0")
+        lines = 1 if level == "lazy" else 0
+        expect(f"allocates at {level}: {done}", done.returncode == 0 and done.stderr.count("\n") == lines and done.stderr.count("an allocator of its own") == lines)
 
 
 def check_beside(shim, *flags):
@@ -236,6 +303,8 @@ def main():
     module = shim.compile("module.so", shim.place / "module.c", "-shared", "-fPIC", str(inner), f"-Wl,-rpath,{shim.place}")
     check_cases(shim, program)
     check_memory(shim, memory_program, module)
+    check_memory(shim, shim.compile("pages", HERE / "pages.c", *flags), "", PAGES)
+    check_allocator(shim, *flags)
     check_beside(shim, *flags)
     check_leaks(shim, *flags)
     check_least(shim, *flags)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Programs of others at TC_SHIM=eager with the library itself, over every BLAS that is here: netlib's testers of BLAS and LAPACK, HPL, and the own tests of
+"""Programs of others with the library itself, at TC_SHIM=eager unless another level is named, over every BLAS that is here: netlib's testers of BLAS and LAPACK, HPL, and the own tests of
 NumPy, SciPy, Octave, R, Armadillo, scikit-learn and of wheels from PyPI. Some minutes: `./dev soak` runs it.
 
-soak.py BUILD [--only PATTERN] [--wheels DIR].. [--known]
+soak.py BUILD [--only PATTERN] [--wheels DIR].. [--known] [--level LEVEL]
 BUILD has tc-run, libtc-shim.so and libtc.so; a DIR is a virtual environment that holds wheels of NumPy and SciPy, perhaps of PyTorch.
 
 Out: a line for each program and library: passed, failed or absent; tests, those that fail without the shim and with it; calls of BLAS, those that libtc did;
 and why. The exit status is 1 if any failed; 77 if all are absent.
 Invariants: each program runs with and without the shim, in a process group with a time limit. What fails without the shim, too, is no failure. A program passes
-only if it has tests, the profile has calls, and libtc did those that are named.
+only if it has tests, the profile has calls, and libtc did those that are named: at trace none, at off nothing is counted.
 """
 import argparse
 import collections
@@ -48,6 +48,7 @@ KNOWN = {
 }
 # Debian's pytest in environments that have none: behind their own modules.
 PYTEST = "import sys; sys.path.append('/usr/lib/python3/dist-packages'); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+BY_LIBTC = ("eager", "writeback", "lazy")  # levels at which it does calls
 Done = collections.namedtuple("Done", "code text err direct")
 
 
@@ -73,7 +74,8 @@ class Runner:
     """Runs programs in a folder of their own, with the shim or without, and adds up what they tested and what the profiles have."""
 
     def __init__(self, build, options):
-        self.tc_run = str(pathlib.Path(build).resolve() / "tc-run")
+        self.build = pathlib.Path(build).resolve()
+        self.tc_run = str(self.build / "tc-run")
         self.options = options
         self.folder = pathlib.Path(tempfile.mkdtemp())
         self.tests = self.failed_without = self.failed_with = self.calls = self.direct = 0
@@ -83,6 +85,9 @@ class Runner:
     def run(self, command, shim, blas=None, stdin=os.devnull, limit=900, preload=(), lapack=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TC_", "LD_", "PYTHON"))}
         environment.update(OPENBLAS_NUM_THREADS="1", BLIS_NUM_THREADS="1", TC_SHIM_MIN="0", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        if self.options.level == "writeback":
+            sims = {name: str(self.build / f"libsim-{name.lower()}.so") for name in ("CUDA", "NVRTC")}
+            environment.update((f"TC_{name}_LIBRARY", path) for name, path in sims.items() if os.path.exists(path))
         if blas:
             found = ":".join(folder for folder in (lapack, LIBRARIES[blas], *LAPACK) if folder)
             environment.update(LD_LIBRARY_PATH=found, R_LD_LIBRARY_PATH=found + ":/usr/lib/R/lib")
@@ -90,7 +95,8 @@ class Runner:
             environment["LD_PRELOAD"] = ":".join(map(str, preload))
         profile = self.folder / "profile.json"
         profile.unlink(missing_ok=True)
-        front = [self.tc_run, "--shim=eager", "--profile", str(profile), "--"] if shim else []
+        profiled = ["--profile", str(profile)] if self.options.level != "off" else []
+        front = [self.tc_run, f"--shim={self.options.level}", *profiled, "--"] if shim else []
         with open(stdin, encoding="utf-8") as source, open(self.folder / "out", "w+b") as out, open(self.folder / "err", "w+b") as err:
             child = subprocess.Popen([*front, *map(str, command)], env=environment, cwd=self.folder, stdin=source, stdout=out, stderr=err,
                                      start_new_session=True)
@@ -108,7 +114,7 @@ class Runner:
                     direct[line["name"]] += line["direct"]
                     self.calls += line["calls"]
                     self.direct += line["direct"]
-        return Done(code, *texts, +direct)
+        return Done(code, *texts, +direct if self.options.level in BY_LIBTC else None)
 
     def both(self, command, blas, **more):
         """Without the shim, and with it."""
@@ -152,7 +158,9 @@ def need_plain(done):
 
 
 def missing(done, names):
-    """Why not, if libtc did no call of a routine that has one of these in its name."""
+    """Why not, if libtc did no call of a routine that has one of these in its name, at a level where it does some."""
+    if done.direct is None:
+        return ""
     lacking = [name for name in names if not any(name in of_profile for of_profile in done.direct)]
     return f"libtc did no {', '.join(lacking)}" if lacking else ""
 
@@ -352,8 +360,8 @@ def wheels(runner, folder):
         return end_of(done)
     runner.tested(int(done.text.split()[1]), [], [])
     runner.versions = done.text.split()[2:]
-    widths = {name.endswith("64_") for name in done.direct if "gemm" in name}
-    if len(widths) != 2:
+    widths = {name.endswith("64_") for name in done.direct or () if "gemm" in name}
+    if done.direct is not None and len(widths) != 2:
         return f"not both widths of integers: libtc did {dict(done.direct)}"
     need_modules(python, "import sys; sys.path.append('/usr/lib/python3/dist-packages'); ", pytest="python3-pytest", hypothesis="python3-hypothesis")
     core = "_core" if any((pathlib.Path(folder) / "lib").glob("python3*/site-packages/numpy/_core/tests")) else "core"
@@ -377,7 +385,9 @@ def jobs(options):
 def row(name, over, case, options):
     runner = Runner(options.build, options)
     try:
-        why = case(runner, over) or next((f"{what} is 0" for what in ("tests", "calls", "direct") if not getattr(runner, what)), "")
+        why = case(runner, over)
+        wanted = {"tests": True, "calls": options.level != "off", "direct": options.level in BY_LIBTC}
+        why = why or "; ".join(f"{what}: {getattr(runner, what)}" for what, some in wanted.items() if bool(getattr(runner, what)) != some)
         verdict = "failed" if why else "passed"
     except Absent as absent:
         why, verdict = str(absent), "absent"
@@ -395,6 +405,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", help="the directory that has tc-run")
     parser.add_argument("--only", default="*", help="programs whose name, or name:library, is like this pattern")
+    parser.add_argument("--level", default="eager", choices=("off", "trace", *BY_LIBTC), help="TC_SHIM; writeback is on the simulated driver")
     parser.add_argument("--wheels", action="append", metavar="DIR", help="a virtual environment with NumPy and SciPy of PyPI")
     parser.add_argument("--known", action="store_true", help="a line for each test that fails and is no fault of tc's")
     options = parser.parse_args()

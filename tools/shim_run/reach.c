@@ -194,6 +194,11 @@ static bool is_system_library(const char *path) {
   return strncmp(name, "libc.so", 7) == 0 || strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "libtc-shim", 10) == 0;
 }
 
+// What the shim exports beside BLAS.
+static bool is_of_libc(const char *name) {
+  return strcmp(name, "dlclose") == 0 || strcmp(name, "pthread_exit") == 0;
+}
+
 // Whether the program, or a library that it is linked to, wants a name of the shim's or may load
 // one that does.
 static bool wants_blas(const char *path, const char *shim) {
@@ -208,7 +213,7 @@ static bool wants_blas(const char *path, const char *shim) {
     read_symbols(files.list[i], false, &wanted);
     found = may_bring_more(&wanted, i == 0);
     for (size_t k = 0; k < wanted.n && !found; k++)
-      found = strcmp(wanted.list[k], "dlclose") != 0 && has_name(&blas, wanted.list[k]);
+      found = !is_of_libc(wanted.list[k]) && has_name(&blas, wanted.list[k]);
     free_names(&wanted);
   }
   free_names(&blas);
