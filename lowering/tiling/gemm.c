@@ -296,8 +296,8 @@ static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep
 static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
-  // each step of k is in a page of its own, or all of them fill much of the second-level cache;
-  // that holds two prepacked panels and rows of a
+  // each step of k is in a page of its own, or all of them fill much of the second-level cache.
+  // That holds two prepacked panels and rows of a.
   bool far = pitch >= 4096 || pitch * of->k > cache / (right->panel ? 4 : 2);
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
