@@ -79,8 +79,8 @@
 #define COLD_COST 16.0
 // Rows whose multiply-adds take as long as reading prepacked panels that no cache holds. Units of
 // fewer rows wait for memory, each for all its panels.
-// Measured: Zen 5, 1 and 2 threads, rows cut in units -> all rows a unit: 16x4096x4096 1.97 and 2.4
-// times as fast, 32x4096x4096 1.42 and 2.9, 64x4096x4096 1.0. More: docs/measurements.md.
+// Measured: Zen 5, 2 threads, rows cut in units -> all rows a unit: 16x4096x4096 2.4 times as fast,
+// 64x4096x4096 1.0. More: docs/measurements.md.
 #define COLD_ROWS 32.0
 #define UNIT_COST 20000.0  // fixed cost of a unit
 // multiply-adds of a matmul that one thread computes alone; more units would only be more code
@@ -301,8 +301,8 @@ static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep
 static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
-  // each step of k is in a page of its own, or all of them fill much of the second-level cache,
-  // which holds a prepacked panel beside the next one and rows of a
+  // each step of k is in a page of its own, or all of them fill much of the second-level cache.
+  // That holds two prepacked panels and rows of a.
   bool far = pitch >= 4096 || pitch * of->k > cache / (right->panel ? 4 : 2);
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
