@@ -78,9 +78,7 @@
 // of an element of a prepacked panel, at a unit's first read; later reads are prefetched in time
 #define COLD_COST 16.0
 // Rows whose multiply-adds take as long as reading prepacked panels that no cache holds. Units of
-// fewer rows wait for memory, each for all its panels.
-// Measured: Zen 5, 2 threads, rows cut in units -> all rows a unit: 16x4096x4096 2.4 times as fast,
-// 64x4096x4096 1.0. More: docs/measurements.md.
+// fewer rows wait for memory, each for all its panels. Measured: docs/measurements.md.
 #define COLD_ROWS 32.0
 #define UNIT_COST 20000.0  // fixed cost of a unit
 // multiply-adds of a matmul that one thread computes alone; more units would only be more code
@@ -106,9 +104,8 @@
 // operand dominates. Packing would slow that down. Both limits are equal, so a matmul and its
 // transpose have the same bits.
 #define LEAST_BF16_PAIRS 16
-// The same for pairs and bytes by tile registers, whose rows are as many as there are.
-// Estimated from figures of an Intel server, not timed: 8 rows by vectors take 0.46 ns for each
-// word of b. By tiles they take 0.14 where b is prepacked, and 0.12 to 0.5 where it is packed.
+// The same for pairs and bytes by tile registers. Estimated from an Intel server's figures, not
+// timed: 8 rows by vectors take 0.46 ns a word of b, by tiles 0.12 to 0.5.
 #define LEAST_TMM 8
 #define SPARE 4  // registers that a given tiling may take beyond the model's
 #define MOST_SCRATCH (16 << 20)  // most scratch bytes of a worker that a tiling may need
@@ -301,8 +298,7 @@ static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep
 static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
-  // each step of k is in a page of its own, or all of them fill much of the second-level cache.
-  // That holds two prepacked panels and rows of a.
+  // steps of k in pages of their own, or filling the cache, which holds two prepacked panels
   bool far = pitch >= 4096 || pitch * of->k > cache / (right->panel ? 4 : 2);
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
