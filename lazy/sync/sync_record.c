@@ -168,8 +168,9 @@ void tc_sync_record_plan(const tc_trace *t, tc_plan *p, const tc_sync_point *rec
 
 // ---- syncs ----
 
-static uint64_t in_ns(uint64_t ticks) {
-  return (uint64_t)((double)ticks * tc_tick_ns());
+// Returns the nanoseconds of ticks between two readings. Signed numbers convert in one instruction.
+static uint64_t in_ns(double tick_ns, uint64_t ticks) {
+  return (uint64_t)(int64_t)((double)(int64_t)ticks * tick_ns);
 }
 
 // Recording is estimated: nodes times the least that a node of a trace has cost so far, at most
@@ -189,39 +190,41 @@ static uint64_t estimate_recording(uint32_t n_nodes, uint64_t window_ns) {
 static _Thread_local uint64_t waited_until;
 
 static void fill_times(tc_prof_sync *r, const tc_sync_times *x, const tc_work_done *done) {
+  const double ns = tc_tick_ns();
   uint64_t start = done->started ? done->started : x->launched;
   uint64_t at_start = done->started ? done->allocated : x->allocated_first;
   uint64_t before = tc_ticks_between(x->began, x->launched), launch = tc_ticks_between(x->launched, start),
            run = tc_ticks_between(start, x->ran);
   uint64_t taken_launch = at_start - TC_MIN(at_start, x->allocated_first),
            taken_run = x->allocated - TC_MIN(x->allocated, at_start);
-  r->lookup_ns = in_ns(before - TC_MIN(before, x->making + x->allocated_first));
-  r->allocate_ns = in_ns(x->allocated);
-  r->launch_ns = in_ns(launch - TC_MIN(launch, taken_launch)), r->run_ns = in_ns(run - TC_MIN(run, taken_run));
+  r->lookup_ns = in_ns(ns, before - TC_MIN(before, x->making + x->allocated_first));
+  r->allocate_ns = in_ns(ns, x->allocated);
+  r->launch_ns = in_ns(ns, launch - TC_MIN(launch, taken_launch)), r->run_ns = in_ns(ns, run - TC_MIN(run, taken_run));
   uint64_t waited = done->started ? done->waited : x->waited_first;
-  r->wait_ns = TC_MIN(r->run_ns, in_ns(x->waited - TC_MIN(x->waited, waited)));
-  r->publish_ns = in_ns(tc_ticks_between(x->ran, x->published) - x->noting);
-  r->total_ns = in_ns(tc_ticks_between(x->began, x->published) - x->noting);
+  r->wait_ns = TC_MIN(r->run_ns, in_ns(ns, x->waited - TC_MIN(x->waited, waited)));
+  r->publish_ns = in_ns(ns, tc_ticks_between(x->ran, x->published) - x->noting);
+  r->total_ns = in_ns(ns, tc_ticks_between(x->began, x->published) - x->noting);
   uint64_t end = tc_now_ns();
-  r->begin_ns = end - in_ns(tc_ticks_between(x->began, tc_ticks()));
-  uint64_t idle = x->synced ? in_ns(tc_ticks_between(x->synced, x->began)) : 0;
-  uint64_t window = x->first > x->synced ? in_ns(tc_ticks_between(x->first, x->began)) : 0;
+  r->begin_ns = end - in_ns(ns, tc_ticks_between(x->began, tc_ticks()));
+  uint64_t idle = x->synced ? in_ns(ns, tc_ticks_between(x->synced, x->began)) : 0;
+  uint64_t window = x->first > x->synced ? in_ns(ns, tc_ticks_between(x->first, x->began)) : 0;
   r->outside_ns = idle ? idle : window;
-  r->awaited_ns = TC_MIN(r->outside_ns, in_ns(x->waited_first - TC_MIN(x->waited_first, waited_until)));
+  r->awaited_ns = TC_MIN(r->outside_ns, in_ns(ns, x->waited_first - TC_MIN(x->waited_first, waited_until)));
   waited_until = tc_profile_waited;
 }
 
 // pre: the profile is locked.
 static void write_times(const tc_work_done *done, uint32_t sequence, uint32_t plan) {
   uint32_t n = 0;
+  const double ns = tc_tick_ns();
   uint64_t now = tc_ticks(), now_ns = tc_now_ns();
   tc_prof_kernel_time *row = tc_malloc((done->n_times + 1) * sizeof *row);
   for (uint32_t i = 0; i < done->n_times && row; i++) {
     tc_step_time *t = &done->times[i];
     if (!t->end) continue;
     row[n++] = (tc_prof_kernel_time){i, (uint32_t)__builtin_popcountll(t->workers),
-                                     now_ns - in_ns(tc_ticks_between(t->begin, now)),
-                                     in_ns(tc_ticks_between(t->begin, t->end))};
+                                     now_ns - in_ns(ns, tc_ticks_between(t->begin, now)),
+                                     in_ns(ns, tc_ticks_between(t->begin, t->end))};
   }
   tc_prof_kernel_times r = {.sequence = sequence, .plan = plan};
   for (uint32_t at = 0; at < n; at += UINT16_MAX) {
@@ -248,6 +251,7 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
                     uint32_t miss) {
   void *frame[MOST_FRAMES];
   tc_high high;
+  const double ns = tc_tick_ns();
   int n_frame = TC_UNLIKELY(tc_options_get()->profile_stacks) ? backtrace(frame, MOST_FRAMES) : 0;
   bool is_high = tc_live_high_take(&high);
   tc_prof_sync r = {.sequence = tc_profile_sequence, .thread = tc_profile_thread(), .miss = (uint16_t)miss};
@@ -257,11 +261,11 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_do
   r.n_launches = rec->n_kernels, r.n_compiled = rec->n_compiled;
   fill_times(&r, x, done);
   if (p && miss != TC_PROF_MISS_NONE) {
-    uint64_t described = in_ns(p->describe_ticks), made = in_ns(x->making);
-    r.compile_ns = in_ns(p->compile_ticks);
+    uint64_t described = in_ns(ns, p->describe_ticks), made = in_ns(ns, x->making);
+    r.compile_ns = in_ns(ns, p->compile_ticks);
     r.lower_ns = made - TC_MIN(made, r.compile_ns + described), r.total_ns -= TC_MIN(r.total_ns, described);
   }
-  uint64_t window = x->first > x->synced ? in_ns(tc_ticks_between(x->first, x->began)) : 0;
+  uint64_t window = x->first > x->synced ? in_ns(ns, tc_ticks_between(x->first, x->began)) : 0;
   r.record_ns = estimate_recording(rec->n_nodes, window);
   r.outside_ns -= TC_MIN(r.outside_ns, r.record_ns), r.awaited_ns = TC_MIN(r.awaited_ns, r.outside_ns);
   r.planned_bytes = rec->planned_bytes, r.peak_bytes = rec->peak_bytes, r.copied_bytes = rec->copied_bytes;
