@@ -126,7 +126,7 @@ enum {
 typedef struct tc_prof_sync {
   tc_prof_head head;
   uint32_t sequence;  // 1, 2, ... in this process
-  uint32_t thread;  // the system's number
+  uint32_t thread;  // the operating system's thread id
   uint64_t begin_ns;
   uint32_t plan;  // id. 0: it failed before there was one
   uint32_t site, cause, tier, region, note;  // texts; region: "outer/inner"; note: of a GPU,

@@ -34,7 +34,7 @@ static struct {
   uint64_t before, lookup, making, allocate, run, publish, total;
   uint64_t n_gpu, n_replayed, copied_bytes, n_fallbacks, fallback_bytes;
   const char *gpu_note;  // static, the latest one
-  double tick_ns;  // as printing was told
+  double tick_ns;  // nanoseconds per clock tick
 } self;
 
 static uint32_t class_of(uint64_t n) {

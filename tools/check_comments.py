@@ -27,6 +27,7 @@ TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "shim", "include", "
 COMMENT_COLUMNS, COLUMNS, WORDS, FUNCTION_LINES, FILE_LINES, FLAT = 100, 120, 25, 60, 600, 0.7
 SHORTER = {"include/tc/tc.hpp": 400}
 RULES = ["columns", "sentence", "function", "verb", "file", "range"]
+SHAPE_TOPS, SHAPE_RULES = ("tools/", "bench/", "examples/"), {"function", "file", "range"}  # held to these alone, unless named
 # By tools/make_sites.py.
 GENERATED = {"include/tc/sites.h", "include/tc/nn_sites.h", "include/tc/train_sites.h", "include/tc/compile_sites.h", "include/tc/io_sites.h", "include/tc/amp_sites.h", "include/tc/program_sites.h", "include/tc/ops.hpp", "lazy/front/plain.c", "include/tc/control_sites.h", "include/tc/backend_sites.h"}
 FOREIGN = {"include/tc/dlpack.h"}  # another project's text
@@ -185,12 +186,15 @@ def check_ranges(path, text, names):
                 yield number, f"a range of enumerators: {m.group()}"
 
 
-def breaches(texts, rules):
+def breaches(texts, rules, named):
     names = enumerators(texts) if "range" in rules else set()
     checks = {"columns": check_columns, "sentence": check_sentences, "function": check_functions, "verb": check_verbs, "file": check_file,
               "range": lambda path, text: check_ranges(path, text, names)}
     for path, text in texts.items():
+        shape_alone = not named and path.startswith(SHAPE_TOPS)
         for rule in rules if path not in GENERATED else []:
+            if shape_alone and rule not in SHAPE_RULES:
+                continue
             for number, message in checks[rule](path, text):
                 yield path, number, rule, message
 
@@ -208,7 +212,7 @@ def main():
     if "--only" in options:
         rules = tops.pop(0).split(",")
     suffixes = (".c", ".h", ".hpp", ".def", ".k", ".md")
-    texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops or TOPS, suffixes)
+    texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops or [*TOPS, *(top.rstrip("/") for top in SHAPE_TOPS)], suffixes)
              if path not in FOREIGN | EMBEDDED}
     if "--functions" in options:
         found = [(lines, path, d) for path, text in texts.items() if path.endswith((".c", ".h")) for d, lines in functions(text)]
@@ -216,7 +220,7 @@ def main():
             print(f"{lines:5} {path}:{d.line} {d.name}{' (flat)' if is_flat(d) else ''}")
         return 0
     counts, n = defaultdict(Counter), 0
-    for path, number, rule, message in breaches(texts, rules):
+    for path, number, rule, message in breaches(texts, rules, tops):
         n += 1
         counts[os.path.dirname(path) or path][rule] += 1
         if "--summary" not in options:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds texts to the tree: every file and every tc_ or TC_ name that a README, docs/ or a comment mentions exists, and every identifier with an underscore that a
-document has between backticks.
+document has between backticks. A page of docs/ is read in ten minutes: it has at most PAGE_LINES.
+The README of the graph passes has a row for each of the table in lowering/pipeline.c.
 
 A file is a word such as lazy/record/record.c, or record.c in a document beside it, or what a listing of the document begins with; `*` stands for several. Names are looked for in the
 sources, without their comments.
@@ -24,6 +25,8 @@ FOREIGN = {"io_uring", "v_mfma", "recompile_limit", "proj_size", "block_size", "
 OF_PYTORCH = ("docs/from-pytorch.md", "docs/training.md", "docs/autocast.md")
 SOURCES = (".c", ".h", ".hpp", ".cpp", ".def", ".py", ".S", ".map", ".k", ".txt", ".in", ".options", ".sh")
 PROSE = (".md", ".1", ".3")
+PAGE_LINES = 200
+LENGTHS = {"docs/architecture.md": 150, "docs/tutorial.md": 600, "docs/measurements.md": 400}  # a course, a record
 LISTING = re.compile(r"^```c\n// ([\w.]+): ", re.M)
 
 
@@ -46,6 +49,21 @@ def stale_identifiers(path, text, words):
             yield f"{path}: no identifier {name}"
 
 
+def long_pages(texts):
+    for f, text in texts.items():
+        most = LENGTHS.get(f, PAGE_LINES)
+        if re.fullmatch(r"docs/[\w-]+\.md", f) and text.count("\n") > most:
+            yield f"{f}: {text.count(chr(10))} lines, this page has at most {most}"
+
+
+def missing_passes(texts):
+    """Passes of the table that the README of their folder does not name."""
+    readme = "lowering/graph/README.md"
+    for name in re.findall(r'(?m)^ +\{"(\w+)", tc_pass_', texts["lowering/pipeline.c"]):
+        if not re.search(rf"(?m)^\| [^|]*`{name}`", texts[readme]):
+            yield f"{readme}: no row of the pass {name}"
+
+
 def main():
     files = []
     for folder, folders, found in os.walk("."):
@@ -60,7 +78,7 @@ def main():
     for f in files:
         if f.endswith(SOURCES) and f not in texts:
             words |= {word for word in re.findall(r"\w+", open(f, encoding="utf-8", errors="replace").read()) if "_" in word}
-    wrong = []
+    wrong = [*long_pages(texts), *missing_passes(texts)]
     for f, text in texts.items():
         doc = text if f.endswith(PROSE) else comments(f, text)
         wrong += stale_identifiers(f, text, words) if f.endswith(".md") else []

@@ -129,7 +129,7 @@ typedef struct tc_gpu_library_driver {
   int (*find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
   int (*check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refuses it, or writes its workspace
   int (*set_stream)(tc_gpu_port *p, void *stream);  // later work goes there; NULL: `run` says it each time
-  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // in the stream of its line
+  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // enqueues the work in request's stream
 } tc_gpu_library_driver;
 
 struct tc_gpu_driver {

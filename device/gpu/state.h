@@ -77,7 +77,7 @@ struct tc_gpu {
   atomic_bool open, lost;
   atomic_bool doubtful;  // true: another device was lost, so this one is asked whether it answers
   bool outside;  // true: it could not be entered again (tc_gpu_reclaim_for), so tc_gpu_end does not leave it
-  uint64_t opened;  // how often; objects of an earlier opening are gone
+  uint64_t opened;  // number of openings; an object made before the latest one no longer exists
   char why[320];  // why it is lost
   char sentence[320];
   tc_gpu_staging to, from;

@@ -40,7 +40,7 @@ typedef struct control_vjp {
   uint32_t shape[TC_CONTROL_OPERANDS];
   int at_sum[TC_CONTROL_OPERANDS], at_input[TC_CONTROL_OPERANDS];  // per input: what its adjoint begins as; itself
   int at_result[TC_CONTROL_MOST], at_first[TC_CONTROL_MOST];  // per result: its adjoint; per carry: see tied
-  // of one trial, nodes
+  // nodes of one recording of the body: its inputs, its results, and the inputs' adjoints
   tc_node in[TC_CONTROL_OPERANDS], out[TC_CONTROL_MOST], adjoint[TC_CONTROL_OPERANDS];
 } control_vjp;
 

@@ -223,8 +223,8 @@ static tc_node transposed(tc_vjp *v, int k) {
   return tc_rec_permute(v->t, tc_vjp_in(v, k), &axes);
 }
 
-// Sums in f32 of narrower factors have a gradient that was widened with them: it is what it was
-// again.
+// A matmul of f16 or bf16 that was summed into f32 has a gradient in f32. The cast gives it the
+// operands' type again.
 void tc_vjp_matmul(tc_vjp *v) {
   tc_node g = tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
   if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, g, transposed(v, 1)));

@@ -68,7 +68,7 @@ typedef enum tc_result_kind {
 
 typedef struct tc_fragment_result {
   tc_result_kind kind;
-  uint32_t number;  // of the node, argument or result
+  uint32_t number;  // of the node, argument or earlier result that `kind` names
   tc_tensor handle;  // retained
 } tc_fragment_result;
 

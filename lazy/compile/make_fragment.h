@@ -11,7 +11,7 @@
 typedef struct tc_body_result {
   tc_tensor handle;
   tc_result_kind kind;
-  uint32_t number;  // of the node, argument or result
+  uint32_t number;  // of the node, argument or earlier result that `kind` names
 } tc_body_result;
 
 // pre: the handles of the body's own scope have ended, but for results. stand_in: per argument what

@@ -68,7 +68,7 @@ tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) {
 
 typedef struct npy {
   tc_type type;
-  size_t element;  // bytes of one in the file
+  size_t element;  // bytes of an element in the file
   bool from_unsigned;  // integers that tc lacks become those of the type
   bool fortran, swapped;  // swapped: the other byte order
   tc_dims shape;

@@ -6,7 +6,8 @@
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
-// The value `old` of s is a leaf of the caller's memory, or what lies strided in one.
+// Notes that slot s is assigned, so that a sync writes its value to the caller's memory. old: its
+// value: a leaf in that memory, or a view of such a leaf.
 static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s, tc_node old) {
   if (s->flags & TC_SLOT_HAS_DEFERRED) return true;
   if (!TC_GROW(t->user, t->cap_user, t->n_user + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;

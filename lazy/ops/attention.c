@@ -87,7 +87,8 @@ tc_node tc_attention_transposed(tc_trace *t, tc_node x) {
   return tc_rec_permute(t, x, &order);
 }
 
-// Where keys are seen for the sake of causality and the length; TC_NODE_ERR with *all: everywhere.
+// A mask of the keys that each query attends to, by causality and length. TC_NODE_ERR with *all:
+// every key.
 static tc_node seen_keys(tc_trace *t, const tc_attention *a, bool *all) {
   int64_t l = tc_node_dims(t, a->q)->dim[2], s = tc_node_dims(t, a->k)->dim[2];
   *all = !a->causal && !a->has_length;

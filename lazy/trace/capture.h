@@ -63,7 +63,7 @@ typedef struct tc_step {
   uint32_t n_arg, *arg;  // where its numbers lie among the args; owned. UINT32_MAX: one is left out
 } tc_step;
 
-// A number of an object's that the body went by.
+// A number of an object, such as a training mode, that the body read; a guard compares it.
 typedef struct tc_watch_note {
   struct tc_watched *of;  // retained
   uint64_t value;

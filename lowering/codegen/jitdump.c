@@ -99,7 +99,7 @@ void *tc_jitdump_make_records(const tc_loaded_code *c, uint64_t index, size_t *b
   uint8_t *records = tc_malloc(line_bytes + load_bytes), *at = records;
   uint64_t now = read_clock();
   if (records != NULL) {
-    // The format wants lines before the code that they are of.
+    // The format has the record of lines before that of their code.
     if (n_rows > 0) at = put_lines(at, c, row, n_rows, line_bytes, now);
     (void)put_load(at, c, index, load_bytes, now);
   }

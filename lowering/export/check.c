@@ -99,7 +99,8 @@ typedef struct checker {
   const tc_tcx_steps *s;  // the steps that are checked
   uint64_t *input_bytes, *output_bytes;  // of the plan's combination
   bool *made;  // per constant
-  uint32_t body;  // of a body its number: control flow in it has smaller ones; else their number
+  // control flow may name bodies below this number: in a body its own, else the number of bodies
+  uint32_t body;
 } checker;
 
 // The bytes of a storage; UINT64_MAX: there is none of that number.

@@ -193,7 +193,7 @@ tc_status tc_pass_split_kv(tc_graph *g) {
     int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION) ? n_parts_of(g, &g->node[n]) : 1;
     if (parts > 1 && !split_attention(g, n, end, parts)) return tc_graph_no_memory(g);
   }
-  for (uint32_t n = 0; n < end; n++) {  // those that no mix is asked of
+  for (uint32_t n = 0; n < end; n++) {  // log-sum-exps of no attention split above
     int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION_LSE) ? n_parts_of(g, &g->node[n]) : 1;
     split s = {.g = g, .like = g->node[n], .ok = true};
     if (parts > 1) become_sums(&s, n, part_sums(&s, n, parts));

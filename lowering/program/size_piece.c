@@ -36,7 +36,7 @@ typedef struct estimate {
 } estimate;
 
 struct tc_size_piece {
-  tc_program *p;  // whole, at some sizes
+  tc_program *p;  // a complete program at one sample of the sizes
   tc_size_expr *expr;
   uint32_t n_expr, cap_expr;
   patch *patch;

@@ -77,8 +77,8 @@
 #define READ_A_COST 6.0  // of an element of a, each time it is read
 // of an element of a prepacked panel, at a unit's first read; later reads are prefetched in time
 #define COLD_COST 16.0
-// Rows whose multiply-adds take as long as reading prepacked panels that no cache holds. Units of
-// fewer rows wait for memory, each for all its panels. Measured: docs/measurements.md.
+// Rows whose multiply-adds take as long as reading prepacked panels from memory. A unit of fewer
+// rows waits for memory at each of its panels. Measured: docs/measurements.md.
 #define COLD_ROWS 32.0
 #define UNIT_COST 20000.0  // fixed cost of a unit
 // multiply-adds of a matmul that one thread computes alone; more units would only be more code

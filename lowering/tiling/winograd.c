@@ -49,7 +49,7 @@ int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
   return best;
 }
 
-// ---- its wgrad ----
+// ---- gradient of the weight ----
 
 int64_t tc_wside_of(int64_t n, int64_t most) {
   int64_t side = most;

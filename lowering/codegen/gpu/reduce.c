@@ -97,7 +97,7 @@ static void within_warp(tc_gpu_text *t, uint32_t at, unsigned n, const char *fir
   tc_gpu_line(t, "}\n");
 }
 
-// A helper that reads what block `rank` came to at a place in this block's memory.
+// Requests a helper that reads block `rank`'s value at an address of this block's shared memory.
 static void need_of_block(tc_gpu_text *t, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const tc_gpu_name call = tc_gpu_named("tc_of_block_%s(", tc_type_name((tc_type)dtype));
