@@ -62,15 +62,20 @@ static bool is_read(const tc_shim_record *r) {
   return r->bucket >= 0;
 }
 
+static double least(double x, double y) {
+  return x < y ? x : y;
+}
+
 static void summarize(summary *s) {
   for (uint32_t i = 0; i < s->n_records; i++) {
     const tc_shim_record *r = &s->record[i];
     s->calls += (double)r->calls;
     s->direct += (double)r->direct;
-    s->seconds += record_seconds(s, r);
-    if (!is_read(r)) continue;
-    s->moving += device_seconds(s, r, r->moved_bytes);
-    s->staying += device_seconds(s, r, r->new_bytes);
+    double here = record_seconds(s, r);
+    s->seconds += here;
+    // A call that gains nothing by the device stays here: small ones would only wait for launches.
+    s->moving += is_read(r) ? least(here, device_seconds(s, r, r->moved_bytes)) : here;
+    s->staying += is_read(r) ? least(here, device_seconds(s, r, r->new_bytes)) : here;
   }
 }
 
@@ -189,8 +194,8 @@ static void print_table(FILE *f, summary *s) {
   if (s->direct > 0) fprintf(f, "; libtc did %.0f", s->direct);
   fprintf(
       f,
-      "\npeak %.0f GFLOP/s in f64; on a device with a bus of %g GB/s and %g TFLOP/s:\n%s with copies for each call, %s if operands stay\n",
-      s->peak, s->options->bus, s->options->device * 1e-3, short_seconds(moving, sizeof moving, s->moving),
+      "\npeak %.0f GFLOP/s in f64; a device of %g TFLOP/s and %g GB/s for rows that gain:\n%s with copies for each call, %s if operands stay\n",
+      s->peak, s->options->device * 1e-3, s->options->bus, short_seconds(moving, sizeof moving, s->moving),
       short_seconds(staying, sizeof staying, s->staying));
   fprintf(f, "routine            sizes       calls   time share GFLOPS peak shapes gaps reuse\n");
   qsort(s->record, s->n_records, sizeof *s->record, by_time);

@@ -52,7 +52,7 @@ static const char help[] =
     "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
     "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products;\n"
     "                        writeback: operands stay on a device; lazy: chains of calls run as fewer kernels\n"
-    "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
+    "      --profile FILE    the profile as JSON lines, which tc-prof prints, instead of a table at exit\n"
     "runs a program that uses tc, and writes each of its sync points to FILE, which tc-prof reads\n"
     "      --profile FILE    as TC_PROFILE=FILE\n"
     "runs a compiled program of tc_export, or makes it a part of another; tc-run --help MODEL.tcx says more\n"

@@ -22,12 +22,21 @@ from schema import problems  # noqa: E402
 from writer import MEMORY, Writer  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
-BLAS = """{"kind": "process", "pid": 15343, "program": "/usr/bin/python3", "wall_s": 0.48, "blas_s": 0.229, "calls": 1612, "direct": 0, "peak_gflops": 275.0, \
-"bus_gb_s": 25, "device_gflops": 20000, "device_s": 0.0257, "device_staying_s": 0.017}
+BLAS = """{"kind": "process", "pid": 15343, "program": "/usr/bin/python3", "wall_s": 0.48, "blas_s": 0.2596, "calls": 1632, "direct": 11, "peak_gflops": 275.0, \
+"bus_gb_s": 25, "device_gflops": 20000, "device_s": 0.0248, "device_staying_s": 0.0199}
 {"kind": "site", "pid": 15343, "module": "_multiarray_umath.cpython-311.so", "offset": 2718723, "symbol": "", "name": "cblas_dsyrk", "routine": "dsyrk", "calls": 1, \
 "direct": 0, "size": 512, "seconds": 0.212, "gflops": 6.93, "of_peak": 0.0252, "flops": 1469000000, "shapes": 1, "strided": 0, "bytes": 10000000, "new_bytes": 5235602, \
 "moved_bytes": 10000000, "largest": [1000, 1000, 734], "device_s": 0.00236, "device_staying_s": 0.000885}
 {"kind": "site", "pid": 15343, "module": "libblas.so.3", "offset": 1, "symbol": "solve", "name": "zgemm_", "routine": "zgemm", "calls": 1611, "direct": 0}
+{"kind": "site", "pid": 15343, "module": "libR.so", "offset": 6551, "symbol": "", "name": "dnrm2_", "routine": "dnrm2", "calls": 2, "direct": 0, "size": 524288, \
+"seconds": 0.00064, "gflops": 3.984, "of_peak": 0.0145, "flops": 2097152, "shapes": 1, "strided": 0, "bytes": 4294967296, "new_bytes": 8192, "moved_bytes": 8388608, \
+"largest": [524288, 0, 0], "device_s": 0.00043, "device_staying_s": 0.000225}
+{"kind": "site", "pid": 15343, "module": "liboctave.so.10", "offset": 9, "symbol": "_Z5xgemmRK6MatrixS1_15blas_trans_typeS2_", "name": "dgemm_", "routine": "dgemm", \
+"calls": 6, "direct": 6, "size": 512, "seconds": 0.03, "gflops": 205.5, "of_peak": 0.747, "flops": 6144000000, "shapes": 1, "strided": 0, "bytes": 92160000, \
+"new_bytes": 40960000, "moved_bytes": 122880000, "largest": [800, 800, 800], "device_s": 0.00528, "device_staying_s": 0.00201}
+{"kind": "site", "pid": 15343, "module": "liblapack.so.3", "offset": 7, "symbol": "dgetrf_", "name": "dgemm_", "routine": "dgemm", "calls": 12, "direct": 5, "size": 16, \
+"seconds": 0.00001, "gflops": 4.0, "of_peak": 0.0145, "flops": 40000, "shapes": 2, "strided": 12, "bytes": 60000, "new_bytes": 0, "moved_bytes": 70000, \
+"largest": [20, 20, 20], "device_s": 0.00012, "device_staying_s": 0.00012}
 """
 COMMANDS = [["report"], ["steps"], ["misses"], ["fusion"], ["memory"], ["compile"]]
 # Fixture, words before its file, more options; a golden file each.

@@ -82,6 +82,15 @@ def compile_text(shim, name, text, *flags):
     return shim.compile(name, source, "-I", str(shim.place), *flags)
 
 
+def check_device(case, lines):
+    """The estimate of a process leaves on the processor what gains nothing by a device."""
+    for process in (line for line in lines if line["kind"] == "process"):
+        sites = [line for line in lines if line["kind"] == "site" and line["pid"] == process["pid"] and "seconds" in line]
+        for key in ("device_s", "device_staying_s"):
+            least = sum(min(line["seconds"], line[key]) for line in sites)
+            expect(f"{case}: {key} of {process}, by rows {least}", least - 1e-4 <= process[key] <= process["blas_s"] + 1e-5)
+
+
 def check_levels(shim, program, reference):
     """The cases over the reference: right at each level, and counted to the call."""
     cases = {"untested": None, "upper": ("cblas_dgemm", 2), "constructor": ("ddot_", 1), "fork": ("dgemm_", 14), "threads": ("ddot_", 165001), "handler": None,
@@ -91,6 +100,7 @@ def check_levels(shim, program, reference):
         for level in ("off", "trace", "eager"):
             done, calls, direct, lines = shim.profiled([program, case], level, library=reference, TC_SHIM_MIN="0", **more.get(case, {}))
             expect(f"{case} at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and not done.stderr)
+            check_device(f"{case} at {level}", lines)
             if level == "off":
                 expect(f"{case}: off writes a profile", not lines)
             elif count:

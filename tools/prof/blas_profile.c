@@ -2,12 +2,13 @@
 #include "tools/prof/blas_profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { USUAL_ROWS = 20 };
+enum { USUAL_ROWS = 20, SITE_COLUMNS = 37 };
 
 // The numbers of a line, by their keys.
 typedef enum number {
@@ -119,37 +120,55 @@ static int by_time(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-static const char *show_rest(const blas_row *r) {
+static const char *show_reuse(const blas_row *r) {
   static char reuse[16];
-  if (r->value[NEW_BYTES] > 0)
-    snprintf(reuse, sizeof reuse, "%.3g", r->value[BYTES] / r->value[NEW_BYTES]);
-  else
-    snprintf(reuse, sizeof reuse, "all");
+  if (!(r->value[NEW_BYTES] > 0)) return "all";
+  double times = r->value[BYTES] / r->value[NEW_BYTES];
+  if (times >= 999.5) return tc_show_number(times);
+  snprintf(reuse, sizeof reuse, "%.3g", times);
   return reuse;
 }
 
+// A range of sizes in 10 columns: of large ones, which are lengths of level 1, the exponents.
+static void show_sizes(char *out, size_t bytes, double size) {
+  if (size < 16384)
+    snprintf(out, bytes, "%.0f-%.0f", size, 2 * size - 1);
+  else
+    snprintf(out, bytes, "2^%.0f-2^%.0f", logb(size), logb(size) + 1);
+}
+
+// Where the calls are, and which of them libtc did.
+static void print_site(const blas_row *r) {
+  char where[170], mark[40] = "";
+  const double *v = r->value;
+  int module = (int)strcspn(r->module, ".");
+  if (r->symbol[0])
+    snprintf(where, sizeof where, "%.*s %s", module, r->module, r->symbol);
+  else
+    snprintf(where, sizeof where, "%.*s+0x%llx", module, r->module, (unsigned long long)v[OFFSET]);
+  if (v[DIRECT] > 0 && v[DIRECT] == v[CALLS])
+    snprintf(mark, sizeof mark, " by libtc");
+  else if (v[DIRECT] > 0)
+    snprintf(mark, sizeof mark, " %s by libtc", tc_show_number(v[DIRECT]));
+  int room = SITE_COLUMNS - (int)strlen(mark);
+  printf("  %-*.*s%s", v[SIZE] > 0 ? room : 0, room, where, mark);
+}
+
 static void print_row(const blas_row *r, double wall) {
-  char sizes[40] = "", where[170];
+  char sizes[40] = "";
   const double *v = r->value;
   bool is_read = v[SIZE] > 0;
-  if (is_read) snprintf(sizes, sizeof sizes, "%.0f-%.0f", v[SIZE], 2 * v[SIZE] - 1);
-  if (r->symbol[0])
-    snprintf(where, sizeof where, "%.*s %s", (int)strcspn(r->module, "."), r->module, r->symbol);
-  else
-    snprintf(where, sizeof where, "%.*s+0x%llx", (int)strcspn(r->module, "."), r->module,
-             (unsigned long long)v[OFFSET]);
-  printf("%-18.18s %-11.11s %5s", r->name, sizes, tc_show_number(v[CALLS]));
+  if (is_read) show_sizes(sizes, sizeof sizes, v[SIZE]);
+  const char *name = strlen(r->name) > 17 && strncmp(r->name, "scipy_", 6) == 0 ? r->name + 6 : r->name;
+  printf("%-17.17s %-10.10s %5s", name, sizes, tc_show_number(v[CALLS]));
   if (is_read)
-    printf(" %7s %5s %6s %4s %6s %4s %5s\n", tc_show_ns(v[SECONDS] * 1e9), tc_show_share(v[SECONDS], wall),
+    printf(" %7s %5s %6s %5s %6s %5s %5s\n", tc_show_ns(v[SECONDS] * 1e9), tc_show_share(v[SECONDS], wall),
            tc_show_number(v[GFLOPS]), tc_show_share(v[OF_PEAK], 1), tc_show_number(v[SHAPES]),
-           tc_show_share(v[STRIDED], v[CALLS]), show_rest(r));
+           tc_show_share(v[STRIDED], v[CALLS]), show_reuse(r));
   else
     printf("   arguments not read\n");
-  int n = (int)strlen(where) < 38 ? (int)strlen(where) : 38;
-  printf("  %.*s", n, where);
-  if (is_read)
-    printf("%*s device %s, if operands stay %s", 38 - n, "", tc_show_ns(v[DEVICE_S] * 1e9),
-           tc_show_ns(v[STAYING_S] * 1e9));
+  print_site(r);
+  if (is_read) printf(" device %s, if operands stay %s", tc_show_ns(v[DEVICE_S] * 1e9), tc_show_ns(v[STAYING_S] * 1e9));
   putchar('\n');
 }
 
@@ -163,10 +182,10 @@ static void print_process(const blas_rows *all, const blas_row *process, const t
          tc_show_colour(TC_BOLD, slash ? slash + 1 : process->program), v[PID], v[CALLS], tc_show_ns(v[BLAS_S] * 1e9),
          tc_show_share(v[BLAS_S], v[WALL_S]), tc_show_ns(v[WALL_S] * 1e9), v[DIRECT]);
   printf(
-      "peak %.0f GFLOP/s in f64; on a device with a bus of %g GB/s and %g TFLOP/s:\n%s with copies for each call, %s if operands stay\n",
-      v[PEAK_GFLOPS], v[BUS_GB_S], v[DEVICE_GFLOPS] * 1e-3, tc_show_ns(v[DEVICE_S] * 1e9),
+      "peak %.0f GFLOP/s in f64; a device of %g TFLOP/s and %g GB/s for rows that gain:\n%s with copies for each call, %s if operands stay\n",
+      v[PEAK_GFLOPS], v[DEVICE_GFLOPS] * 1e-3, v[BUS_GB_S], tc_show_ns(v[DEVICE_S] * 1e9),
       tc_show_ns(v[STAYING_S] * 1e9));
-  printf("routine            sizes       calls    time share GFLOPS peak shapes gaps reuse\n");
+  printf("routine           sizes      calls    time share GFLOPS  peak shapes  gaps reuse\n");
   for (size_t i = 0; i < all->n && shown < rows; i++) {
     if (all->row[i].is_process || all->row[i].value[PID] != v[PID]) continue;
     print_row(&all->row[i], v[WALL_S]);
