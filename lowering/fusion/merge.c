@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lowering/target/cpu_target.h"
 #include "runtime/passes.h"
 #include "runtime/team.h"
 
@@ -124,9 +125,12 @@ static bool fills_threads(int64_t units) {
 }
 
 // Whether the elements of a flat fusion may be those of rows: of long ones, enough for all threads,
-// that are read once.
+// that are read once. The interpreter works on longer blocks of a flat fusion than of a row.
+// Measured: Zen 5, 2 threads, interpreted, two updates of 64x2048 and a sum of squares, f32: two
+// kernels 41 us, one 50.
 static bool goes_along_rows(const tc_fusion_plan *gr, const tc_fusion *rows, const tc_fusion *flat) {
-  if (rows->kind != TC_FUSION_ROW || flat->kind != TC_FUSION_ELEMENTWISE || tc_target_is_gpu(&gr->graph->target))
+  if (rows->kind != TC_FUSION_ROW || flat->kind != TC_FUSION_ELEMENTWISE || tc_target_is_gpu(&gr->graph->target) ||
+      tc_compiler_interprets())
     return false;
   return rows->f >= LONG_ROW && fills_threads(rows->a) && rows->a * rows->f == flat->k && !rows->part &&
          !gr->graph->any_size && !sight_of(gr, rows).reads_sum && !sight_of(gr, flat).moves;
