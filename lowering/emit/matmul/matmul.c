@@ -209,11 +209,11 @@ static tc_val packs_columns(tc_matmul_emitter *p, tc_val block) {
   return bin(s, TC_IR_OR, bin(s, TC_IR_EQ, block, i64(s, 0)), bin(s, TC_IR_EQ, p->unit, nullary(s, TC_IR_BEGIN)));
 }
 
-// Returns where a unit begins, in tiles that `units` counts. Where these are single rows, that is
-// rounded up to whole tiles of the kernel's.
-static tc_val begin_of_unit(tc_matmul_emitter *p, tc_val tile) {
-  int64_t rows = p->by.rows;
-  return p->units->whole_tiles ? times(p->s, div_by(p->s, add_i64(p->s, tile, rows - 1), rows), rows) : tile;
+// Rounds a unit's first tile up to a multiple.
+static tc_val rounded_up(tc_matmul_emitter *p, tc_val tile, tc_val multiple) {
+  tc_emit_ctx *s = p->s;
+  tc_val most = sub(s, add(s, tile, multiple), i64(s, 1));
+  return mul(s, bin(s, TC_IR_DIV, most, multiple), multiple);
 }
 
 // Emits the same units for any number of rows, with the same bounds of rows and columns. While a
@@ -232,10 +232,11 @@ static void units_of_rows(tc_matmul_emitter *p) {
   tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles),
          shorter = tc_emit_extra_arg(s, u0->rows - 1), tall = tc_emit_extra_arg(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
-  tc_val packs = packs_columns(p, block);
+  // An argument, so that both kinds of units have one kernel.
+  tc_val multiple = tc_emit_extra_arg(s, u0->whole_tiles ? by->rows : 1), packs = packs_columns(p, block);
   tc_val tile = mul(s, block, unit_tiles), next = add(s, tile, unit_tiles);
-  tc_val row = row_of_tile(p, begin_of_unit(p, tile), shorter, tall),
-         last = row_of_tile(p, least(s, begin_of_unit(p, next), all), shorter, tall);
+  tc_val row = row_of_tile(p, rounded_up(p, tile, multiple), shorter, tall),
+         last = row_of_tile(p, least(s, rounded_up(p, next, multiple), all), shorter, tall);
   tc_val panel = mul(s, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
   tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .packs = packs, .row = row, .end = last};
   if (p->chunks)
