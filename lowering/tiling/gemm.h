@@ -69,6 +69,7 @@ typedef struct tc_units {
   int64_t width;  // columns of the matmul in every unit but the last
   int64_t unit_tiles, tiles, rows, tall;  // as in tc_tiling_params
   bool any_columns;  // true: the tiling is for any number of columns, too
+  bool whole_tiles;  // true: a unit begins where a tile of any rows does, at or behind its first row
 } tc_units;
 
 // The fields of tc_tiling_params that can be chosen; the others follow from them.

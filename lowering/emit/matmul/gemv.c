@@ -93,7 +93,7 @@ static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const
   if (p->chains) tc_matmul_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
   tc_val g = loop_to(s, i64(s, p->by.stream), 1);
   s->at[TC_RANGE_K] = times(s, add(s, panel, g), lanes);
-  tc_matmul_finish_rows(p, r->row, r->n, add(s, r->sums, times(s, g, (int64_t)r->n * lanes)));
+  tc_matmul_finish_rows(p, r, add(s, r->sums, times(s, g, (int64_t)r->n * lanes)));
   end(s);
 }
 
@@ -181,7 +181,7 @@ static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   if (p->chains) end_chains(p, u, k0), end(s);
   panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
-  tc_matmul_finish_rows(p, zero, p->by.rows, chunk_sums(p, u, panel));
+  tc_matmul_finish_rows(p, &r, chunk_sums(p, u, panel));
   end(s);
 }
 
@@ -278,7 +278,7 @@ static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
     tc_matmul_sum(p, &r, &rest, panel, so_far, acc);
     tc_matmul_end_chain(p, part.k0, r.sums, p->by.lanes, acc, r.n);
     end(s);
-    tc_matmul_finish_rows(p, r.row, r.n, r.sums);
+    tc_matmul_finish_rows(p, &r, r.sums);
   } else {
     tc_matmul_multiply(p, &r, &rest, panel, so_far);
   }

@@ -48,7 +48,11 @@ static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
     u->k0 = loop(s, u->chain, u->chain_end, p->by.chunk);
     u->k1 = least(s, add_i64(s, u->k0, p->by.chunk), u->chain_end);
   }
-  if (p->by.pack) tc_matmul_pack(p, u);
+  if (p->by.pack) {
+    if (u->packs != TC_NONE) begin_if(s, u->packs);
+    tc_matmul_pack(p, u);
+    if (u->packs != TC_NONE) end_if(s);
+  }
   if (p->tmm)
     tc_matmul_multiply_tmm(p, u);
   else
@@ -138,7 +142,8 @@ static void make_tiles(tc_matmul_emitter *p) {
 // blocks: their numbers; TC_NONE: one.
 static void begin_units(tc_matmul_emitter *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_emit_ctx *s = p->s;
-  tc_val o = tc_emit_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
+  tc_val o = p->unit = tc_emit_begin_units(s), zero = i64(s, 0),
+         upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
   *block = blocks == TC_NONE ? zero : bin(s, TC_IR_REM, o, blocks);
   *column = columns == TC_NONE ? zero : bin(s, TC_IR_REM, upper, columns);
   s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_IR_DIV, upper, columns);
@@ -157,7 +162,8 @@ static void units_of_tiles(tc_matmul_emitter *p) {
   const tc_units *n = &s->x->units;
   tc_val blocks = n->blocks == 1 ? TC_NONE : i64(s, n->blocks);
   begin_units(p, n->columns == 1 ? TC_NONE : i64(s, n->columns), blocks, &column, &block);
-  tc_matmul_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
+  tc_matmul_unit u = {
+      .t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE, .packs = TC_NONE};
   u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)),
   u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
   u.row = add(s, times(s, u.t0, by->rows - 1), least(s, u.t0, i64(s, by->tall)));
@@ -195,6 +201,21 @@ static tc_val row_of_tile(tc_matmul_emitter *p, tc_val tile, tc_val shorter, tc_
   return add(p->s, mul(p->s, tile, shorter), least(p->s, tile, tall));
 }
 
+// Returns whether a unit packs its columns: it is a task's first, or the first at these columns.
+// Others find them packed, unless units go over several chunks or over columns piece by piece.
+static tc_val packs_columns(tc_matmul_emitter *p, tc_val block) {
+  tc_emit_ctx *s = p->s;
+  if (!p->by.pack || p->chunks || tc_ceil_div(p->units->width, p->by.lanes) > p->by.unit_panels) return TC_NONE;
+  return bin(s, TC_IR_OR, bin(s, TC_IR_EQ, block, i64(s, 0)), bin(s, TC_IR_EQ, p->unit, nullary(s, TC_IR_BEGIN)));
+}
+
+// Rounds a unit's first tile up to a multiple.
+static tc_val rounded_up(tc_matmul_emitter *p, tc_val tile, tc_val multiple) {
+  tc_emit_ctx *s = p->s;
+  tc_val most = sub(s, add(s, tile, multiple), i64(s, 1));
+  return mul(s, bin(s, TC_IR_DIV, most, multiple), multiple);
+}
+
 // Emits the same units for any number of rows, with the same bounds of rows and columns. While a
 // plan runs, this kernel may replace the other between two units. Each unit is processed in pieces
 // whose tiles fit the memory of the worker.
@@ -211,11 +232,13 @@ static void units_of_rows(tc_matmul_emitter *p) {
   tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles),
          shorter = tc_emit_extra_arg(s, u0->rows - 1), tall = tc_emit_extra_arg(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
-  tc_val tile = mul(s, block, unit_tiles);
-  tc_val row = row_of_tile(p, tile, shorter, tall),
-         last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
+  // An argument, so that both kinds of units have one kernel.
+  tc_val multiple = tc_emit_extra_arg(s, u0->whole_tiles ? by->rows : 1), packs = packs_columns(p, block);
+  tc_val tile = mul(s, block, unit_tiles), next = add(s, tile, unit_tiles);
+  tc_val row = row_of_tile(p, rounded_up(p, tile, multiple), shorter, tall),
+         last = row_of_tile(p, least(s, rounded_up(p, next, multiple), all), shorter, tall);
   tc_val panel = mul(s, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
-  tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
+  tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .packs = packs, .row = row, .end = last};
   if (p->chunks)
     u.row = loop(s, row, last, by->unit_tiles * by->rows),
     u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);

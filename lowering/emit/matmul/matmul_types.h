@@ -16,6 +16,7 @@ typedef struct tc_matmul_emitter {
   tc_emit_ctx *s;
   uint32_t node;  // the MATMUL
   const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
+  tc_val unit;  // number of the current unit
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // extents; k counts steps
   int step;  // elements of k in a step: 2, 4: pairs of bf16, four bytes, multiplied as words; 1: single elements
@@ -40,6 +41,7 @@ typedef struct tc_matmul_emitter {
 // The current unit.
 typedef struct tc_matmul_unit {
   tc_val t0, t1, p0, p1;  // bounds of tiles of rows, and of panels; t0, t1 TC_NONE: the number of rows is an argument
+  tc_val packs;  // true at run time: its columns are not packed yet; TC_NONE: likewise
   tc_val row, end;  // first row; end: TC_NONE unless the number of rows is an argument
   tc_val k0, k1;  // bounds of the chunk
   tc_val chain, chain_end;  // bounds of the chunk's chain, where there are several
@@ -49,6 +51,9 @@ typedef struct tc_matmul_unit {
 typedef struct tc_matmul_rows {
   int n;
   tc_val row, packed, sums;  // first row; offset of its packed tile; offset of its sums
+  // number of the last row that exists: those behind it are computed as that one, and not stored;
+  // TC_NONE: all exist
+  tc_val last;
   tc_val k0;  // first step of the packed rows
   tc_val prefetch_from;  // element of b that is prefetched as the rows are multiplied; TC_NONE: no prefetch
   tc_val next;  // likewise for the next packing, by iterations of the innermost loop
@@ -57,7 +62,7 @@ typedef struct tc_matmul_rows {
 
 // Returns n rows of a whose offsets are zero, and which prefetch nothing.
 static inline tc_matmul_rows tc_matmul_rows_of(int n, tc_val zero) {
-  return (tc_matmul_rows){n, zero, zero, zero, zero, TC_NONE, TC_NONE, TC_NONE};
+  return (tc_matmul_rows){n, zero, zero, zero, TC_NONE, zero, TC_NONE, TC_NONE, TC_NONE};
 }
 
 // The prefetch while columns of b are transposed: the element for a panel's first column, and the
@@ -163,8 +168,8 @@ void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_
                         tc_val so_far);
 // Applies the epilogue to one row at the current panel, whose sums are given.
 void tc_matmul_finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum);
-// Applies the epilogue to `rows` rows at the current panel, whose sums over all of k are in memory.
-void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums);
+// Applies the epilogue to the rows at the current panel, whose sums over all of k are in memory.
+void tc_matmul_finish_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val sums);
 // Multiplies the unit's rows by its panels, at its chunk.
 void tc_matmul_multiply_unit(tc_matmul_emitter *p, const tc_matmul_unit *u);
 

@@ -21,12 +21,16 @@
 // Measured: Zen 3, 1 thread, against none: 16x768x3072 1.5 times as fast, 128x768x3072 1.07,
 // 512x512x512 1.0. More: docs/measurements.md.
 #define PREFETCH_ROWS 512
-#define MOST_HEIGHTS 3  // different heights of tiles
+#define MOST_HEIGHTS 2  // different heights of tiles
+// Sums of a tile for fewer rows, where their number is an argument: two multiply-adds begin in a
+// cycle, and each takes four. Such a tile takes as long as one of a single row.
+#define SUMS_IN_FLIGHT 8
 
-// Rows from `first` up to `last`, in tiles of `rows`.
+// Rows from `first` up to `last`, in tiles of `rows`. is_partial: false: all tiles are whole.
 typedef struct tiles {
   int rows;
   tc_val first, last;
+  bool is_partial;
 } tiles;
 
 #define E (&p->s->e)
@@ -49,10 +53,12 @@ void tc_matmul_finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum) {
   s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
 }
 
-void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums) {
-  tc_val i = loop_to(p->s, i64(p->s, rows), 1);
+void tc_matmul_finish_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val sums) {
+  tc_val rows = i64(p->s, r->n);
+  if (r->last != TC_NONE) rows = least(p->s, rows, add_i64(p->s, r->last, 1));
+  tc_val i = loop_to(p->s, rows, 1);
   int tile = !p->chains ? p->sums : tc_chain_groups(p->of.k) ? p->groups : p->totals;
-  tc_matmul_finish_row(p, add(p->s, row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
+  tc_matmul_finish_row(p, add(p->s, r->row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
   end(p->s);
 }
 
@@ -68,7 +74,16 @@ tc_val tc_matmul_at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range
   return at;
 }
 
+// Returns the position of row i, or of the last row if that is before it.
+static tc_val row_of_partial_tile(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
+  tc_emit_ctx *s = p->s;
+  tc_val number = least(s, i64(s, i), r->last), row = add(s, r->row, number);
+  if (p->by.widen_a) return add(s, r->packed, times(s, number, p->a_pitch));
+  return add(s, p->a.at, p->a.scattered ? tc_matmul_at_range(p, &p->a.rows, TC_RANGE_F, row) : times(s, row, p->a.row));
+}
+
 tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
+  if (r->last != TC_NONE && i > 0) return row_of_partial_tile(p, r, i);
   tc_val constant = i64(p->s, i);
   if (p->by.widen_a) return add_i64(p->s, r->packed, i * p->a_pitch);
   if (p->by.pack_a) return add(p->s, r->packed, constant);
@@ -340,12 +355,17 @@ void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_
   else
     tc_matmul_sum(p, r, u, panel, so_far, acc);
   if (p->direct) {
-    for (int i = 0; i < r->n; i++) tc_matmul_finish_row(p, add_i64(s, r->row, i), acc[i]);
+    for (int i = 0; i < r->n; i++) {
+      bool may_lack = r->last != TC_NONE && i > 0;
+      if (may_lack) begin_if(s, bin(s, TC_IR_GE, r->last, i64(s, i)));
+      tc_matmul_finish_row(p, add_i64(s, r->row, i), acc[i]);
+      if (may_lack) end_if(s);
+    }
     return;
   }
   for (int i = 0; i < r->n && !p->chains; i++) store(s, p->sums, sums_of(p, r, i), acc[i]);
   if (p->chunks) begin_if(s, bin(s, TC_IR_EQ, u->k1, i64(s, p->of.k)));
-  tc_matmul_finish_rows(p, r->row, r->n, r->sums);
+  tc_matmul_finish_rows(p, r, r->sums);
   if (p->chunks) end_if(s);
 }
 
@@ -381,29 +401,35 @@ static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_ma
 // before.
 static tiles tiles_at(tc_matmul_emitter *p, int rows, int64_t before, tc_val from, tc_val to) {
   tc_val constant = i64(p->s, before);
-  return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
+  return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant), false};
 }
 
 // Finds the tiles of the unit's rows; returns how many kinds there are. Where the number of rows is
-// an argument: whole tiles, then tiles of half as many rows, then single rows.
+// an argument: whole tiles, then tiles of fewer rows, of which the last one may lack some.
 static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
-  int n = 0;
+  tc_emit_ctx *s = p->s;
+  int n = 0, rows = p->by.rows;
   if (!p->units) {
-    tc_val tall = i64(p->s, p->by.tall);
-    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, least(p->s, u->t1, tall));
-    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, most(p->s, u->t0, tall), u->t1);
+    tc_val tall = i64(s, p->by.tall);
+    of[n++] = tiles_at(p, rows, 0, u->t0, least(s, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, rows - 1, p->by.tall, most(s, u->t0, tall), u->t1);
     return n;
   }
-  const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
+  int fewer = (int)tc_ceil_div(SUMS_IN_FLIGHT, TC_MAX_OF(p->by.lanes / vector_lanes(p), 1));
   tc_val from = u->row;
-  for (int i = 0; i < MOST_HEIGHTS; i++) {
-    int rows = heights[i];
-    if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
-    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, bin(p->s, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
-    of[n++] = (tiles){rows, from, to};
-    from = to;
+  if (fewer < rows) {
+    tc_val to = sub(s, u->end, bin(s, TC_IR_REM, sub(s, u->end, from), i64(s, rows)));
+    of[n++] = (tiles){rows, from, to, false};
+    from = to, rows = fewer;
   }
+  of[n++] = (tiles){rows, from, u->end, rows > 1};
   return n;
+}
+
+// Moves r to the tile at `row`.
+static void enter_tile(tc_matmul_emitter *p, const tiles *t, tc_val row, tc_matmul_rows *r) {
+  r->row = row;
+  if (t->is_partial) r->last = sub(p->s, t->last, add_i64(p->s, row, 1));
 }
 
 // Multiplies tiles: each tile over the unit's panels, or each panel over the tiles that are packed.
@@ -419,10 +445,10 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
   tc_matmul_pack_a(p, rows, first, last, u);
   tc_matmul_rows r = tc_matmul_rows_of(rows, i64(s, 0));
   r.k0 = u->k0;
-  if (!p->by.by_panel) r.row = loop(s, first, last, rows);
+  if (!p->by.by_panel) enter_tile(p, t, loop(s, first, last, rows), &r);
   tc_val panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
-  if (p->by.by_panel) r.row = loop(s, first, last, rows);
+  if (p->by.by_panel) enter_tile(p, t, loop(s, first, last, rows), &r);
   if (packs) r.packed = times(s, sub(s, r.row, first), p->a_pitch);
   r.next = next_of(p, &r, u);
   multiply_panel(p, r, u, panel);
@@ -436,7 +462,7 @@ static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_
   tc_emit_ctx *s = p->s;
   tc_val row = loop(s, t->first, t->last, t->rows);
   tc_matmul_rows r = tc_matmul_rows_of(t->rows, i64(s, 0));
-  r.row = row;
+  enter_tile(p, t, row, &r);
   if (p->by.tiles > 1) {  // one tile is one stream over the unit's panels, which the hardware prefetcher follows
     tc_val tile = bin(s, TC_IR_DIV, sub(s, r.row, u->row), i64(s, t->rows));
     tc_val next = add(s, p->b.at, times(s, add_i64(s, panel, 1), p->by.lanes * p->b.col));
