@@ -239,17 +239,29 @@ static void convolutions_are_the_references(int64_t window) {
 typedef struct attended {
   int64_t heads, rows, keys, e;
   bool causal, short_keys;  // short_keys: the last ones do not count
+  bool masked;  // every third key is not seen
+  int64_t shared, ev;  // query heads that share a key head; length of a value, that of a key if 0
 } attended;
 
 static const attended attentions[] = {
-    {2, 16, 16, 8, false, false},   {3, 33, 47, 64, false, false},  {2, 40, 40, 72, true, false},
-    {1, 50, 600, 32, false, false}, {1, 70, 700, 136, true, false}, {2, 20, 90, 64, false, true},
+    {2, 16, 16, 8, false, false},
+    {3, 33, 47, 64, false, false},
+    {2, 40, 40, 72, true, false},
+    {1, 50, 600, 32, false, false},
+    {1, 70, 700, 136, true, false},
+    {2, 20, 90, 64, false, true},
+    {4, 35, 61, 24, false, false, true, 2, 40},
+    {2, 18, 301, 40, true, false, true, 1, 10},
 };
 
 static tc_tensor attend(const attended *a, tc_tensor q, tc_tensor k, tc_tensor v) {
   tc_attention_options o = {.causal = a->causal};
   if (a->short_keys) k = tc_slice(k, 2, 0, a->keys - 5, 1), v = tc_slice(v, 2, 0, a->keys - 5, 1);
-  return tc_scaled_dot_product_attention(q, k, v, (tc_tensor){0, 0}, o);
+  bool seen[1024];
+  for (int64_t i = 0; i < a->keys; i++) seen[i] = i % 3 != 2;
+  tc_tensor mask = {0, 0};
+  if (a->masked) mask = tc_to(tc_from_host(seen, TC_SHAPE(a->keys), TC_BOOL), tc_device_of(q));
+  return tc_scaled_dot_product_attention(q, k, v, mask, o);
 }
 
 // The result, and the gradients of its sum weighted by w.
@@ -286,17 +298,17 @@ static double hash_of_attention(const void *arg) {
     tc_scope scope = tc_scope_begin();
     tc_seed(7 + i);
     tc_tensor x[4], wide[4], got[4], want[4];
-    for (int j = 0; j < 4; j++)
-      x[j] =
-          tc_randn(TC_SHAPE(1, a->heads, j % 3 ? a->keys : a->rows, a->e), TC_BF16);  // the last: the result's weights
+    const int64_t key_heads = a->heads / (a->shared ? a->shared : 1), ev = a->ev ? a->ev : a->e;
+    const tc_dims of[4] = {TC_SHAPE(1, a->heads, a->rows, a->e), TC_SHAPE(1, key_heads, a->keys, a->e),
+                           TC_SHAPE(1, key_heads, a->keys, ev), TC_SHAPE(1, a->heads, a->rows, ev)};
+    for (int j = 0; j < 4; j++) x[j] = tc_randn(of[j], TC_BF16);  // the last: the result's weights
     EXPECT_OK(tc_eval(4, x));
     for (int j = 0; j < 4; j++) wide[j] = tc_to(tc_cast(x[j], TC_F32), "tc:ref");
     EXPECT_OK(tc_eval(4, wide));
     attend_and_differentiate(a, x, got);
     attend_and_differentiate(a, wide, want);
     static const char *const names[] = {"out", "dq", "dk", "dv"};
-    for (int j = 0; j < 4; j++)
-      hash = hash_of(hash, got[j], want[j], a->heads * (j < 2 ? a->rows : a->keys) * a->e, names[j], i);
+    for (int j = 0; j < 4; j++) hash = hash_of(hash, got[j], want[j], tc_numel(got[j]), names[j], i);
     tc_scope_end(scope);
   }
   EXPECT(tc_compiler_isa()->tiles, "no tiles");
